@@ -1,24 +1,24 @@
-// The key rule: everything that an answer depends on, and nothing else.
+// Cache keys: a key contains every value that determines a response, and no other value.
 
 import { sha256Hex } from "../core/hash.ts";
 
 export interface CacheKeyFields {
-  /** Whose answer it is; "" where nobody has to say who they are. */
+  /** Owner of the response; "" if requests need no authentication. */
   readonly tenant: string;
   readonly model: string;
   readonly version: number;
-  /** SHA-256 of the manifest: the same version number in another store is another model. */
+  /** SHA-256 of the manifest, because another store may have another model under the same version number. */
   readonly manifestDigest: string;
-  /** What of the request changes the answer, in an order of its task's own. */
+  /** Request parameters that change the response, in an order that the task defines. */
   readonly parameters: readonly (string | number)[];
-  /** Of the input, as its task gives it: equal only for inputs that are the same. */
+  /** Input identity from the task, which is equal only for identical inputs. */
   readonly input: string;
 }
 
-/** Raise it when the stored form of an answer changes. */
+/** Increase it when the stored form of a response changes. */
 const KEY_FORMAT = 2;
 
-/** Each field with its length before it, so that no two identities give the same text. The key in L1. */
+/** Formats the L1 key. Each field follows its length, so two different field lists never give the same key. */
 export function formatCacheKey({
   tenant,
   model,
@@ -41,8 +41,8 @@ export function formatCacheKey({
 }
 
 /**
- * The key outside the isolate: short, and silent about the input. Not used for L1, where hashing would cost more than
- * all the rest of an answer from the cache (Web Crypto answers asynchronously).
+ * Hashes a key for stores outside the isolate, so that it is short and does not reveal the input. L1 uses the unhashed
+ * key, because asynchronous hashing with Web Crypto would cost more than the rest of a cache hit.
  */
 export async function hashCacheKey(key: string): Promise<string> {
   return await sha256Hex(new TextEncoder().encode(key));

@@ -1,32 +1,33 @@
-// The cache policy: which layer holds what, for how long, and what HTTP caches are told. What is not said here is not stored.
+// Cache policy: decides which layer stores which responses, for how long, and which directives HTTP caches receive.
 //
-// | layer | is | asking it costs | holds |
+// | layer | location | cost of a lookup | contents |
 // |---|---|---|---|
-// | L1 | this isolate's memory | microseconds | every tenant's answers |
-// | CDN | the data centre's cache, by a synthetic GET (Cache API) | about a millisecond, a subrequest, no money | answers that belong to no tenant |
-// | L2 | one Redis for all isolates | a round trip, a command that is billed | every tenant's answers |
+// | L1 | memory of this isolate | microseconds | responses of every tenant |
+// | CDN | cache of the data center, through a synthetic GET (Cache API) | about a millisecond, a subrequest, no charge | responses without a tenant |
+// | L2 | one Redis for all isolates | a round trip, a billed command | responses of every tenant |
 //
-// They are asked in this order, the cheapest first, and what a later one has is put into those before it. An answer's key has
-// its tenant and its manifest's digest in it (key.ts): no answer crosses from one tenant to another, and a version that an alias
-// no longer names is not found any more, so that a time to live only bounds memory. No layer holds degraded answers or errors.
+// Lookups query the layers in this order, cheapest first, and copy hits of later layers into earlier ones. A key contains
+// the tenant and the manifest digest (cache-key.ts), so responses never cross tenants. When an alias moves, lookups no
+// longer find the old version. A time to live therefore only bounds memory. No layer stores degraded responses or errors.
 //
-// Answers under /v2 are in no cache. Rows of a batch change each other's last digits (dynamic quantisation), so that only a whole request
-// could be found again, tensors seldom repeat byte for byte, and a region's answer goes through as it came, with the client's id and form in
-// it. Triton leaves its own cache off unless a model asks for it. Texts and images that repeat are asked over /v1.
+// Responses under /v2 are not cached, for three reasons. With dynamic quantization, the rows of a batch change each
+// other's last digits, so only a whole request could be cached. Tensors seldom repeat byte for byte. A region's response
+// passes through unchanged, with the client's id and encoding. Triton's own cache is also off unless a model enables it.
+// Texts and images that repeat use /v1.
 //
-// In front of the Worker there may be HTTP caches that know nothing but URLs. They keep what is asked for by its version's number,
-// which never changes. An alias moves: its answers are revalidated each time, which costs no inference (the ETag follows
-// from version and inputs), unless the operator says that promotions purge (`aliasSeconds`). While a canary takes a share of an alias,
-// its answers are never kept: one kept answer would give all users behind that cache the same version, whatever the weights say.
-// Cloudflare's Workers Caching is such a cache, but no purge of a zone reaches it: leave `aliasSeconds` at 0 with it. There is nothing for
-// `vary` to name: no header changes an answer, and what credentials get is private.
+// HTTP caches in front of the Worker know only URLs. They store responses for pinned versions, which never change. The
+// responses of an alias are revalidated each time, because an alias can move. Revalidation costs no inference, because
+// the ETag follows from version and inputs. With `aliasSeconds`, promotions purge instead. While a canary takes a share
+// of an alias, its responses are never stored. A stored response would give all users behind that cache the same version
+// and so bypass the weights. Zone purges do not reach Cloudflare's Workers Caching, which requires `aliasSeconds` 0.
+// Responses have no `vary` header, because no request header changes them and authenticated responses are private.
 
 import type { CacheStore } from "./cache-store.ts";
 
 export type CacheLayerName = "l1" | "cdn" | "l2";
-/** Where an answer came from: the slowest layer that was needed. `bypass` where the client wanted no cache. */
+/** Origin of a response: the slowest layer used, or `bypass` if the client disabled the cache. */
 export type CacheStatus = CacheLayerName | "miss" | "bypass";
-/** `only-if-cached`: what would have to be computed is refused. */
+/** `only-if-cached` rejects a request on a cache miss. */
 export type CacheMode = "use" | "bypass" | "refresh" | "only-if-cached";
 
 export interface CacheLayer {
@@ -35,65 +36,67 @@ export interface CacheLayer {
   readonly ttlSeconds: number;
 }
 
-/** The layers that may hold an answer, in order. */
+/** Returns the layers that may store a tenant's responses, in order. */
 export const selectLayers = (
   layers: readonly CacheLayer[],
   tenant: string,
 ): readonly CacheLayer[] => (tenant === "" ? layers : layers.filter(({ name }) => name !== "cdn"));
 
-/** Whether any layer may hold what was computed. */
 export const isStorable = ({ degraded }: { readonly degraded: boolean }): boolean => !degraded;
 
 export interface CacheableResponse {
   readonly method: string;
-  /** False where the request forbids it, or asks anew by what caches know it by: its URL or body. */
+  /** False if the request forbids storing, or if its URL or body selects a cache mode. */
   readonly allowsStoring: boolean;
-  /** Whether the request says who sent it. */
+  /** Whether the request has credentials. */
   readonly isPrivate: boolean;
   readonly isDegraded: boolean;
-  /** Whether the request named the version by its number. */
+  /** Whether the request named the version by number. */
   readonly isVersionPinned: boolean;
-  /** Whether the version was drawn, since canaries take a share. */
+  /** Whether the version was drawn by weight, because canaries take a share. */
   readonly isCanarySplit: boolean;
 }
 
 export interface HttpCacheDirectives {
   readonly cacheControl: string;
-  /** For CDNs in place of `cacheControl` (RFC 9213): browsers, which nobody can purge, do not heed it. */
+  /** Replaces `cacheControl` for CDNs (RFC 9213). Browsers ignore it, and their copies cannot be purged. */
   readonly cdnCacheControl?: string;
-  /** Whether any cache may keep the answer, be it to revalidate it each time: it then has an ETag. */
+  /** Whether a cache may store the response, even if it must revalidate it each time. The response then has an ETag. */
   readonly isCacheable: boolean;
-  /** Whether caches may answer with it for others without asking: then nothing in it may be of this request. */
+  /** Whether caches may reuse the response for other clients without revalidation. It then has no per-request content. */
   readonly isSharedCacheable: boolean;
 }
 
 const HOUR_SECONDS = 3_600;
 const DAY_SECONDS = 24 * HOUR_SECONDS;
 
-/** Of a version by its number. A browser's copy cannot be purged, should the version be withdrawn: it is kept for an hour, and for a day while it is asked for. */
+/**
+ * Directives for a pinned version. Browser copies stay for an hour only, plus a day of revalidation in the background,
+ * because they cannot be purged if the version is withdrawn.
+ */
 const IMMUTABLE_CACHE_CONTROL = `public, max-age=${HOUR_SECONDS}, s-maxage=${30 * DAY_SECONDS}, stale-while-revalidate=${DAY_SECONDS}, stale-if-error=${30 * DAY_SECONDS}, immutable`;
 
-/** @param aliasSeconds for how long a CDN keeps an alias's answer, since promotions purge it; 0: not without asking */
+/** @param aliasSeconds how long a CDN reuses the response of an alias that promotions purge; 0 revalidates each time */
 export function computeHttpCacheDirectives(
   {
     method,
-    allowsStoring: mayBeKept,
+    allowsStoring,
     isPrivate,
     isDegraded,
-    isVersionPinned: isByNumber,
-    isCanarySplit: isDrawn,
+    isVersionPinned,
+    isCanarySplit,
   }: CacheableResponse,
   aliasSeconds: number,
 ): HttpCacheDirectives {
   const isSafe = method === "GET" || method === "HEAD" || method === "QUERY";
-  if (!isSafe || !mayBeKept || isDegraded)
+  if (!isSafe || !allowsStoring || isDegraded)
     return { cacheControl: "no-store", isCacheable: false, isSharedCacheable: false };
   if (isPrivate)
     return { cacheControl: "private, no-cache", isCacheable: true, isSharedCacheable: false };
-  if (isByNumber)
+  if (isVersionPinned)
     return { cacheControl: IMMUTABLE_CACHE_CONTROL, isCacheable: true, isSharedCacheable: true };
   const revalidated = { cacheControl: "public, no-cache", isCacheable: true };
-  if (isDrawn || aliasSeconds === 0) return { ...revalidated, isSharedCacheable: false };
+  if (isCanarySplit || aliasSeconds === 0) return { ...revalidated, isSharedCacheable: false };
   return {
     ...revalidated,
     cdnCacheControl: `public, max-age=${aliasSeconds}, stale-while-revalidate=${aliasSeconds}, stale-if-error=${DAY_SECONDS}`,
@@ -101,7 +104,7 @@ export function computeHttpCacheDirectives(
   };
 }
 
-/** By which answers are purged: all of a model, of a version, or those that were asked for by an alias. */
+/** Purge tags: all responses of a model, of a version, or of an alias. */
 export const cacheTags = {
   model: (model: string) => model,
   version: (model: string, version: number) => `${model}:${version}`,

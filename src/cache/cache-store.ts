@@ -1,15 +1,15 @@
-// The CacheStore port: bytes under a key for a while. Drivers: drivers/lru.ts (L1), drivers/cdn.ts, drivers/upstash.ts (L2);
-// shared-store.ts and guarded-store.ts put around a driver what those outside the isolate need.
+// CacheStore port: stores bytes under a key with a time to live. Drivers: drivers/lru.ts (L1), drivers/cdn.ts,
+// drivers/upstash.ts (L2). hashed-key-store.ts and circuit-breaking-store.ts wrap drivers outside the isolate.
 
 export interface CacheEntry {
   readonly key: string;
   readonly value: Uint8Array;
 }
 
-/** Rejects where it cannot be reached. A cache is never the reason for a failed request: guarded-store.ts sees to that. */
+/** Its methods reject if the store is unreachable. circuit-breaking-store.ts keeps such failures away from requests. */
 export interface CacheStore {
-  /** @returns one element per key, in order; undefined where nothing (or nothing readable) is stored. */
+  /** @returns one element per key, in order; undefined for a missing or unreadable value */
   get(keys: readonly string[]): Promise<(Uint8Array | undefined)[]>;
-  /** @param ttlSeconds whole seconds, from 1 */
+  /** @param ttlSeconds a positive integer */
   set(entries: readonly CacheEntry[], ttlSeconds: number): Promise<void>;
 }

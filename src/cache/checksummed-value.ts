@@ -1,12 +1,15 @@
-// How a value is stored outside the isolate: a header that says its format, and a digest over key and value. What was cut off,
-// written by something else, or put under another key than its own counts as absent.
+// Encodes values for stores outside the isolate: a format header, a digest over key and value, and the value. A value
+// counts as absent if it is truncated, has a foreign format, or is stored under another key.
 
 import { concatBytes } from "../core/bytes.ts";
 import { encodeLengthPrefixed } from "../core/hash.ts";
 
-/** "ET" and the format's number. */
+/** "ET" and the format number. */
 const MAGIC = Uint8Array.of(0x45, 0x54, 1);
-/** Of SHA-256: enough against accidents, and against values that were moved; who can write to the cache can make his own. */
+/**
+ * Stored part of the SHA-256 digest. It detects accidents and moved values, but not forgery: a writer to the cache can
+ * compute valid digests.
+ */
 const DIGEST_BYTES = 16;
 const HEADER_BYTES = MAGIC.length + DIGEST_BYTES;
 
@@ -14,7 +17,7 @@ export async function encodeChecksummed(key: string, value: Uint8Array): Promise
   return concatBytes([MAGIC, await computeDigest(key, value), value]);
 }
 
-/** @returns undefined for what `seal` did not make of this key */
+/** @returns undefined for bytes that `encodeChecksummed` did not make for this key */
 export async function decodeChecksummed(
   key: string,
   stored: Uint8Array,

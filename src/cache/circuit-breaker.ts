@@ -1,7 +1,7 @@
-// A circuit breaker (Nygard, Release It!, 2007) for a cache: after one failure nothing is asked for a while, each time for longer.
+// Circuit breaker (Nygard, Release It!, 2007) for a cache: after one failure it blocks calls, longer each time.
 //
-// Calls that nobody waits for probe first; those that somebody waits for only if none came. One call probes at a time, and one
-// whose request the platform ended without a word makes way for another after `probeMs`. Its state is this isolate's.
+// Background calls probe first; calls that a client awaits probe only if no background call came. One call probes at a
+// time. If the platform ends a probe's request silently, another call may probe after `probeMs`. State is per isolate.
 
 import type { Clock } from "../core/clock.ts";
 
@@ -12,16 +12,19 @@ export type CacheBreakerState =
 
 export interface CacheCircuitBreakerOptions {
   readonly clock: Clock;
-  /** How long nothing is asked after the first failure; twice as long after each probe that fails. */
+  /** Open time after the first failure. Each failed probe doubles it. */
   readonly minOpenMs?: number;
   readonly maxOpenMs?: number;
-  /** For how long a probe keeps others away. */
+  /** How long a probe without a result blocks other calls. */
   readonly probeMs?: number;
 }
 
 export interface CacheCircuitBreaker {
   readonly state: CacheBreakerState;
-  /** Whether this call may be made; it then ends with `succeeded` or `failed`. @param isAwaited whether a client waits for it */
+  /**
+   * Returns whether the call may proceed. Its caller must then record success or failure.
+   * @param isAwaited whether a client waits for the call
+   */
   tryAcquire(isAwaited: boolean): boolean;
   recordSuccess(): void;
   recordFailure(): void;
@@ -35,7 +38,7 @@ export function createCacheCircuitBreaker({
 }: CacheCircuitBreakerOptions): CacheCircuitBreaker {
   let state: CacheBreakerState = { kind: "closed" };
 
-  /** From when on a call may probe. */
+  /** Returns the earliest time at which a call may proceed. */
   function probeFromMs(isAwaited: boolean): number {
     if (state.kind === "closed") return Number.NEGATIVE_INFINITY;
     if (state.kind === "half-open") return state.probeUntilMs;
@@ -53,10 +56,11 @@ export function createCacheCircuitBreaker({
       return true;
     },
     recordSuccess() {
-      if (state.kind === "half-open") state = { kind: "closed" }; // an open one is not closed by a call from before
+      // A call that started before the failure must not close an open breaker.
+      if (state.kind === "half-open") state = { kind: "closed" };
     },
     recordFailure() {
-      if (state.kind === "open") return; // one that had been under way
+      if (state.kind === "open") return; // the call was in flight when the breaker opened
       const openMs = state.kind === "closed" ? minOpenMs : Math.min(2 * state.openMs, maxOpenMs);
       state = { kind: "open", openMs, untilMs: clock.now() + openMs };
     },

@@ -1,9 +1,9 @@
-// A store that may be away, as one that never fails: what it cannot give is absent, and while its breaker is open it is not asked.
+// Wraps an unreliable store so that it never fails: failed reads return nothing, and an open breaker skips calls.
 
 import type { CacheStore } from "./cache-store.ts";
 import type { CacheCircuitBreaker } from "./circuit-breaker.ts";
 
-/** @param onFailure told of every failure; while the breaker is open there are none */
+/** @param onFailure receives each failure; there are none while the breaker is open */
 export function createCircuitBreakingStore(
   store: CacheStore,
   breaker: CacheCircuitBreaker,
@@ -11,10 +11,10 @@ export function createCircuitBreakingStore(
 ): CacheStore {
   async function guarded<Result>(
     operation: "get" | "set",
-    otherwise: Result,
+    fallback: Result,
     call: () => Promise<Result>,
   ): Promise<Result> {
-    if (!breaker.tryAcquire(operation === "get")) return otherwise;
+    if (!breaker.tryAcquire(operation === "get")) return fallback;
     try {
       const result = await call();
       breaker.recordSuccess();
@@ -22,7 +22,7 @@ export function createCircuitBreakingStore(
     } catch (error) {
       breaker.recordFailure();
       onFailure(operation, error);
-      return otherwise;
+      return fallback;
     }
   }
 

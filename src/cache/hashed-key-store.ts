@@ -1,10 +1,10 @@
-// What a store outside the isolate gets: hashed keys, so that it does not learn inputs, and sealed values.
+// Wraps a store outside the isolate: keys are hashed, so the store does not see inputs, and values are checksummed.
 
 import type { CacheStore } from "./cache-store.ts";
 import { hashCacheKey } from "./cache-key.ts";
 import { encodeChecksummed, decodeChecksummed } from "./checksummed-value.ts";
 
-/** @param store its keys are the SHA-256 of those that come in, in hexadecimal digits */
+/** @param store receives the hexadecimal SHA-256 of each key */
 export function createHashedKeyStore(store: CacheStore): CacheStore {
   return {
     async get(keys) {
@@ -17,11 +17,11 @@ export function createHashedKeyStore(store: CacheStore): CacheStore {
       );
     },
     async set(entries, ttlSeconds) {
-      const sealed = entries.map(async ({ key, value }) => {
+      const checksummed = entries.map(async ({ key, value }) => {
         const hash = await hashCacheKey(key);
         return { key: hash, value: await encodeChecksummed(hash, value) };
       });
-      await store.set(await Promise.all(sealed), ttlSeconds);
+      await store.set(await Promise.all(checksummed), ttlSeconds);
     },
   };
 }

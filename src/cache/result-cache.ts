@@ -1,27 +1,26 @@
-// The layers as one cache of answers: read through them in order, written to all.
+// Combines the cache layers into one result cache: reads go through the layers in order, writes go to all of them.
 
 import { type CacheLayer, type CacheLayerName, selectLayers } from "./cache-policy.ts";
 
-/** How an answer is stored. */
 export interface ResultCodec<Value> {
   encode(value: Value): Uint8Array;
-  /** @returns undefined for what this version did not write: it then counts as absent */
+  /** @returns undefined for bytes in an unknown form, which count as absent */
   decode(bytes: Uint8Array): Value | undefined;
 }
 
 export interface CachedResults<Value> {
-  /** One element per key, in order; undefined where the answer has to be computed. */
+  /** One element per key, in order; undefined for a miss. */
   readonly values: readonly (Value | undefined)[];
-  /** The slowest layer that was needed; `miss` where one of the keys is in none. */
+  /** Slowest layer with a hit; `miss` if any key is in no layer. */
   readonly status: CacheLayerName | "miss";
-  /** What was found being put into the layers before, to be finished after the response; absent where nothing is. */
+  /** Copies hits into the earlier layers; await it after the response. Absent if there is nothing to copy. */
   readonly backfill?: Promise<void>;
 }
 
-/** Keys are those of `cacheKey`; a tenant's answers are not in all layers. */
+/** Keys come from `formatCacheKey`. The tenant determines the layers. */
 export interface ResultCache<Value> {
   read(keys: readonly string[], tenant: string): Promise<CachedResults<Value>>;
-  /** L1 at once; the returned promise is the rest, to be finished after the response. */
+  /** Writes to L1 immediately. The returned promise covers the other layers; await it after the response. */
   write(
     entries: readonly { readonly key: string; readonly value: Value }[],
     tenant: string,
@@ -35,8 +34,8 @@ export function createResultCache<Value>(
   return {
     async read(keys, tenant) {
       const values: (Value | undefined)[] = keys.map(() => undefined);
-      const asked: CacheLayer[] = [];
-      const fills: Promise<void>[] = [];
+      const queried: CacheLayer[] = [];
+      const backfills: Promise<void>[] = [];
       let slowest: CacheLayerName = "l1";
       for (const layer of selectLayers(layers, tenant)) {
         const missing = keys.flatMap((key, index) =>
@@ -53,14 +52,14 @@ export function createResultCache<Value>(
         });
         if (found.length > 0) {
           slowest = layer.name;
-          fills.push(...asked.map(({ store, ttlSeconds }) => store.set(found, ttlSeconds)));
+          backfills.push(...queried.map(({ store, ttlSeconds }) => store.set(found, ttlSeconds)));
         }
-        asked.push(layer);
+        queried.push(layer);
       }
-      const result = values.includes(undefined) ? "miss" : slowest;
-      return fills.length === 0
-        ? { values, status: result }
-        : { values, status: result, backfill: settleWrites(fills) };
+      const status = values.includes(undefined) ? "miss" : slowest;
+      return backfills.length === 0
+        ? { values, status }
+        : { values, status, backfill: settleWrites(backfills) };
     },
 
     async write(entries, tenant) {
@@ -79,7 +78,7 @@ const settleWrites = (writes: readonly Promise<void>[]): Promise<void> =>
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** @param decode undefined for a value that is none */
+/** @param decode returns undefined for an invalid value */
 export function createJsonCodec<Value>(
   decode: (value: unknown) => Value | undefined,
 ): ResultCodec<Value> {

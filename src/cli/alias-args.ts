@@ -1,4 +1,4 @@
-// What the commands that move an alias share: its option, and how they tell before and after.
+// Alias arguments: the option and the output that all commands share that move an alias.
 
 import { cliErrors } from "./errors.ts";
 import { aliasNameSchema } from "../registry/manifest.ts";

@@ -1,4 +1,4 @@
-// Purging a CDN after an alias has moved: Cloudflare's purge by tag, for what the edge tagged with the alias.
+// CDN purge: removes responses tagged with a moved alias, through Cloudflare's purge by tag.
 
 import { cliErrors } from "./errors.ts";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -6,20 +6,21 @@ import * as z from "zod";
 import { cacheTags } from "../cache/cache-policy.ts";
 import { httpUrlText, parseConfig } from "../core/config.ts";
 import { reasonOf } from "../core/errors.ts";
+import { tryParseJson } from "../core/json.ts";
 import { DEFAULT_ALIAS } from "../registry/model-ref.ts";
 
 export const purgeArgs = {
   purge: {
     type: "boolean",
     description:
-      "Purge the CDN of what was asked for by the alias: CLOUDFLARE_ZONE_ID and CLOUDFLARE_API_TOKEN say where; done wherever CLOUDFLARE_ZONE_ID is set, unless --no-purge",
+      "Purge the alias's responses from the CDN, with CLOUDFLARE_ZONE_ID and CLOUDFLARE_API_TOKEN; the default if CLOUDFLARE_ZONE_ID is set (--no-purge: do not)",
   },
   settle: {
     type: "string",
     valueHint: "seconds",
     default: "25",
     description:
-      "Purge once more after so long, when every isolate knows the new version: twice EDGETIER_ALIAS_TTL_MS and a little",
+      "Delay before the second purge, when every isolate serves the new version: a little more than twice EDGETIER_ALIAS_TTL_MS",
   },
 } as const;
 
@@ -31,7 +32,7 @@ const schema = z.object({
   CLOUDFLARE_API_TOKEN: z.string().min(1).optional(),
   CLOUDFLARE_API_BASE_URL: httpUrlText().default("https://api.cloudflare.com/client/v4"),
 });
-const answerSchema = z.object({
+const responseSchema = z.object({
   success: z.boolean(),
   errors: z.array(z.object({ message: z.string() })).default([]),
 });
@@ -41,11 +42,15 @@ const MAX_SETTLE_SECONDS = 600;
 export interface PurgeOptions {
   readonly url: string;
   readonly token: string;
-  /** Between the two purges; 0: there is only one. */
+  /** Delay between the two purges; 0 skips the second. */
   readonly settleMs: number;
 }
 
-/** @returns undefined where nothing is to be purged @throws usage, invalid_configuration; before anything is moved */
+/**
+ * Reads the purge options. Commands call this before they move an alias, so that errors change nothing.
+ * @returns undefined if no purge is wanted
+ * @throws usage, invalid_configuration
+ */
 export function parsePurgeOptions(
   args: { readonly purge?: boolean | undefined; readonly settle: string },
   command: string,
@@ -59,19 +64,19 @@ export function parsePurgeOptions(
   if (args.purge === false || (args.purge === undefined && zone === undefined)) return undefined;
   if (zone === undefined || token === undefined)
     throw cliErrors.usage(
-      "To purge, CLOUDFLARE_ZONE_ID and CLOUDFLARE_API_TOKEN have to be set; --no-purge leaves it",
+      "A purge needs CLOUDFLARE_ZONE_ID and CLOUDFLARE_API_TOKEN; set both, or pass --no-purge",
       command,
     );
   const settleSeconds = /^[0-9]+(\.[0-9]+)?$/.test(args.settle) ? Number(args.settle) : Number.NaN;
   if (!(settleSeconds <= MAX_SETTLE_SECONDS))
     throw cliErrors.usage(
-      `--settle ${args.settle} is not a number of seconds from 0 to ${MAX_SETTLE_SECONDS}`,
+      `--settle is ${JSON.stringify(args.settle)}; expected a number of seconds from 0 to ${MAX_SETTLE_SECONDS}`,
       command,
     );
   return { url: `${baseUrl}/zones/${zone}/purge_cache`, token, settleMs: 1_000 * settleSeconds };
 }
 
-/** An alias that names another version now. */
+/** An alias that now points to another version. */
 export interface MovedAlias {
   readonly model: string;
   readonly alias: string;
@@ -79,24 +84,25 @@ export interface MovedAlias {
 }
 
 /**
- * Purges what was answered before the move. Isolates that do not know of it yet go on with the old version for a while, and a CDN
- * keeps that again: so it is purged once more when none is left.
+ * Purges responses from before the move, twice. Isolates serve the old version until their alias cache expires, and the
+ * CDN caches those responses again. The second purge removes them.
  * @throws purge_failed
  */
 export async function purgeMovedAlias(
   { model, alias, version }: MovedAlias,
   purge: PurgeOptions,
-  tell: (line: string) => void,
+  log: (line: string) => void,
 ): Promise<void> {
-  const tags = [...new Set([alias, DEFAULT_ALIAS])].map((one) => cacheTags.alias(model, one)); // a canary answers for the default alias, too
-  const remedy = `\`edgetier model promote ${model} ${version} --alias ${alias} --purge\` purges again and moves nothing`;
+  // A canary also answers requests to the default alias.
+  const tags = [...new Set([alias, DEFAULT_ALIAS])].map((name) => cacheTags.alias(model, name));
+  const remedy = `Run \`edgetier model promote ${model} ${version} --alias ${alias} --purge\`, which only purges again`;
   await purgeTags(tags, purge, remedy);
-  tell(`purged ${tags.join(", ")}`);
+  log(`purged ${tags.join(", ")}`);
   if (purge.settleMs === 0) return;
-  tell(`once more in ${purge.settleMs / 1_000} s, when every isolate knows version ${version}`);
+  log(`second purge in ${purge.settleMs / 1_000} s, when every isolate serves version ${version}`);
   await sleep(purge.settleMs);
   await purgeTags(tags, purge, remedy);
-  tell(`purged ${tags.join(", ")}`);
+  log(`purged ${tags.join(", ")}`);
 }
 
 async function purgeTags(
@@ -125,20 +131,12 @@ async function purgeTags(
       error,
     );
   }
-  const answer = answerSchema.safeParse(parseJson(text)).data;
-  if (!response.ok || answer?.success !== true)
+  const result = responseSchema.safeParse(tryParseJson(text)).data;
+  if (!response.ok || result?.success !== true)
     throw fail(
       [
-        `the API answered ${response.status}`,
-        ...(answer?.errors.map(({ message }) => message) ?? []),
+        `the API responded with status ${response.status}`,
+        ...(result?.errors.map(({ message }) => message) ?? []),
       ].join(": "),
     );
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

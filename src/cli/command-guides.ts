@@ -1,25 +1,24 @@
-// What people are told beside a command's own output: its line in `--help`, an example, and what to do next. One entry for
-// each command.
+// Command guides: the summary and example in `--help` and the hint at the next step, one entry per command.
 
 import { IS_PACKAGED } from "./local/paths.ts";
 
-/** How the command is called from where it is. */
+/** How the user calls the command: npx in an installation, npm run in this repository. */
 export const CLI_INVOCATION = IS_PACKAGED ? "npx edgetier" : "npm run edgetier --";
 
 export interface CommandGuide {
-  /** In a line of its own among the others'. */
+  /** The command's line in its group's help. */
   readonly summary: string;
-  /** What follows `edgetier`. */
+  /** An example call, without `edgetier`. */
   readonly example: string;
-  /** After it succeeded; `edgetier …` is called as it is here. Null where the command shows it itself. */
+  /** Hint after success. `edgetier …` in backticks gets the user's invocation. Null if the command prints its own. */
   readonly renderNextStep: ((args: CommandArgs) => string) | null;
 }
 
-/** As the command was given them: values of options and positionals by their names. */
+/** Values of options and positionals by name. */
 export type CommandArgs = Readonly<Record<string, unknown>>;
 
-const argOrDefault = (args: CommandArgs, name: string, otherwise: string): string =>
-  typeof args[name] === "string" && args[name] !== "" ? args[name] : otherwise;
+const argOrDefault = (args: CommandArgs, name: string, fallback: string): string =>
+  typeof args[name] === "string" && args[name] !== "" ? args[name] : fallback;
 const folderOf = (args: CommandArgs): string => argOrDefault(args, "folder", "models/<name>");
 const projectNameOf = (args: CommandArgs): string =>
   folderOf(args)
@@ -27,20 +26,20 @@ const projectNameOf = (args: CommandArgs): string =>
     .split(/[/\\]/)
     .at(-1) ?? "<name>";
 const graphOf = (args: CommandArgs): string => argOrDefault(args, "out", "<out.onnx>");
-/** A model's name without version or alias. */
+/** The model's name without version or alias. */
 const modelOf = (args: CommandArgs, name = "model"): string =>
   argOrDefault(args, name, "<model>").split("@")[0] ?? "";
 
-const SERVE_HINT = "`edgetier start` serves it on this machine, `edgetier deploy` to everyone";
+const SERVE_HINT = "run `edgetier start` to serve it on this machine, or `edgetier deploy` to serve it publicly";
 const graphUsageHint = (args: CommandArgs) =>
-  `name ${graphOf(args)} as the graph of a tier in model.json, then \`edgetier model eval <folder> --samples <samples>\``;
+  `set ${graphOf(args)} as the graph of a tier in model.json, then run \`edgetier model eval <folder> --samples <samples>\``;
 
 export const COMMAND_GUIDES: Readonly<Record<string, CommandGuide>> = {
   init: {
-    summary: "Make a model project from a template, by task",
+    summary: "Create a model project from a template",
     example: "init moods --task text-classification",
     renderNextStep: (args) =>
-      `put your model in its place as models/${argOrDefault(args, "name", "<name>")}/recipe/README.md says; ${SERVE_HINT}`,
+      `replace the starter model as models/${argOrDefault(args, "name", "<name>")}/recipe/README.md describes; ${SERVE_HINT}`,
   },
   start: {
     summary: "Run the whole system on this machine",
@@ -48,198 +47,199 @@ export const COMMAND_GUIDES: Readonly<Record<string, CommandGuide>> = {
     renderNextStep: null,
   },
   predict: {
-    summary: "Ask an edge for one prediction",
+    summary: "Request one prediction from an edge",
     example: 'predict --model intent "what is my balance"',
     renderNextStep: (args) =>
-      `\`edgetier model inspect ${argOrDefault(args, "model", "<model>")}\` shows the tiers that answer`,
+      `run \`edgetier model inspect ${argOrDefault(args, "model", "<model>")}\` to see the model's tiers`,
   },
   precompute: {
-    summary: "Have an edge answer inputs in advance",
+    summary: "Fill an edge's caches with answers in advance",
     example: "precompute --model intent --inputs top.jsonl --rate 100",
     renderNextStep: (args) =>
-      `\`edgetier predict --model ${argOrDefault(args, "model", "<model>")} "<one of them>"\` shows which cache has it`,
+      `run \`edgetier predict --model ${argOrDefault(args, "model", "<model>")} "<input>"\` to see which cache answers`,
   },
   bench: {
-    summary: "Put load on an address, open loop, against an objective",
+    summary: "Load-test an address against a latency objective",
     example: "bench https://edge.example --model intent --rate 200 --slo 50",
     renderNextStep: () =>
-      "`edgetier bench --find-rate` searches the highest rate that holds; --html writes the report as a page",
+      "run `edgetier bench --find-rate` to search the highest sustainable rate; --html writes the report as a page",
   },
   deploy: {
-    summary: "Examine, build, publish, deploy, try; go back if it fails",
+    summary: "Check, build, publish, deploy and test; roll back on failure",
     example: "deploy --dry-run",
     renderNextStep: (args) =>
       args["dry-run"] === true
-        ? "`edgetier deploy` does it"
-        : "`npx wrangler tail` follows its log; `edgetier model rollback <model>` takes a version back",
+        ? "run `edgetier deploy` to carry out these steps"
+        : "run `npx wrangler tail` to follow the log; `edgetier model rollback <model>` restores the previous version",
   },
   doctor: {
     summary: "Measure a deployment against the platform's limits",
     example: "doctor",
-    renderNextStep: () => "`edgetier deploy --dry-run` shows what deploying would do",
+    renderNextStep: () => "run `edgetier deploy --dry-run` to preview the deployment",
   },
   "keys create": {
-    summary: "Make an API key",
+    summary: "Create an API key",
     example: "keys create --tenant acme --scope predict,metadata",
     renderNextStep: () =>
-      "`npx wrangler secret put EDGETIER_API_KEYS`, with the entry in a JSON array",
+      "run `npx wrangler secret put EDGETIER_API_KEYS`, with the entry in a JSON array",
   },
   "region key": {
-    summary: "Make a secret that an edge signs its requests with",
+    summary: "Create a secret for signing requests to a region",
     example: "region key --id edge-1",
     renderNextStep: () =>
-      "add it to the region's EDGETIER_REGION_KEYS, then `npx wrangler secret put EDGETIER_REGION_KEY`",
+      "add it to the region's EDGETIER_REGION_KEYS, then run `npx wrangler secret put EDGETIER_REGION_KEY`",
   },
   "engine build": {
-    summary: "Make what the Worker bundles",
+    summary: "Build the engine and snapshots that the Worker bundles",
     example: "engine build",
-    renderNextStep: () => "`edgetier doctor` measures the deployment",
+    renderNextStep: () => "run `edgetier doctor` to measure the deployment",
   },
   "engine prepare": {
-    summary: "Make the full engine from onnxruntime-web",
+    summary: "Build the full engine from onnxruntime-web",
     example: "engine prepare",
-    renderNextStep: () => "`edgetier engine build` cuts it to the models",
+    renderNextStep: () => "run `edgetier engine build` to strip it to your models",
   },
   "engine publish": {
-    summary: "Note in the store which engine is deployed",
+    summary: "Record the deployed engine in the model store",
     example: "engine publish",
-    renderNextStep: () => "`edgetier model publish <folder>` now knows what the edge can serve",
+    renderNextStep: () =>
+      "run `edgetier model publish <folder>`, which now checks that the edge can serve the model",
   },
   "model import": {
-    summary: "Make a project of an ONNX file",
+    summary: "Create a project from an ONNX file",
     example: "model import moods.onnx --tokenizer tokenizer.json --labels labels.txt",
     renderNextStep: (args) =>
-      `${SERVE_HINT}; \`edgetier model publish ${argOrDefault(args, "out", "models/<name>")}\` into a store of yours`,
+      `${SERVE_HINT}; \`edgetier model publish ${argOrDefault(args, "out", "models/<name>")}\` publishes it to your store`,
   },
   "model export": {
-    summary: "Write edge tiers for a phone or a page",
+    summary: "Export edge tiers for a mobile app or a web page",
     example: "model export models/intent --target ort-mobile -o app/model",
     renderNextStep: (args) =>
-      `put ${argOrDefault(args, "out", "it")} into the app; src/client/MOBILE.md shows how it is opened`,
+      `copy ${argOrDefault(args, "out", "it")} into the app and open it as src/client/MOBILE.md describes`,
   },
   "model build": {
-    summary: "Make and judge a project's candidates; snapshots",
+    summary: "Build and evaluate a project's candidates and snapshots",
     example: "model build models/vision --samples val/ --calibration train/",
     renderNextStep: (args) =>
       args["dry-run"] === true
-        ? "the same without --dry-run"
-        : `\`edgetier model publish ${folderOf(args)}\``,
+        ? "run the same command without --dry-run"
+        : `run \`edgetier model publish ${folderOf(args)}\``,
   },
   "model eval": {
-    summary: "Accuracy, calibration and latency, tier by tier",
+    summary: "Measure accuracy, calibration and latency by tier",
     example: "model eval models/intent --samples val.jsonl",
     renderNextStep: (args) =>
-      `\`edgetier model calibrate ${folderOf(args)} --samples <samples>\` chooses exits; \`edgetier model profile\` shows where the time goes`,
+      `run \`edgetier model calibrate ${folderOf(args)} --samples <samples>\` to choose exits, or \`edgetier model profile\` to see where the time goes`,
   },
   "model calibrate": {
-    summary: "Calibrate, and choose exits for a stated risk",
+    summary: "Calibrate confidences and choose exits for a risk bound",
     example: "model calibrate models/vision --samples val/ --epsilon 0.01",
-    renderNextStep: (args) => `\`edgetier model publish ${folderOf(args)}\``,
+    renderNextStep: (args) => `run \`edgetier model publish ${folderOf(args)}\``,
   },
   "model profile": {
-    summary: "Where time and memory go",
+    summary: "Profile the time and memory of each tier",
     example: "model profile models/vision --samples val/",
     renderNextStep: (args) =>
-      `\`edgetier model quantise\`, \`prune\` and \`distil\` make a tier faster; \`edgetier model compare ${folderOf(args)} <changed> --samples <samples>\``,
+      `make a tier faster with \`edgetier model quantize\`, \`prune\` or \`distill\`, then run \`edgetier model compare ${folderOf(args)} <changed> --samples <samples>\``,
   },
   "model compare": {
-    summary: "Whether one project is better than another",
+    summary: "Compare two projects on the same samples",
     example: "model compare models/vision /tmp/vision --samples val/",
     renderNextStep: (args) =>
-      `\`edgetier model publish ${argOrDefault(args, "second", "<folder>")} --alias canary\``,
+      `run \`edgetier model publish ${argOrDefault(args, "second", "<folder>")} --alias canary\``,
   },
-  "model distil": {
-    summary: "Teach a tier's answers to a small student",
+  "model distill": {
+    summary: "Distill a tier into a small student",
     example:
-      "model distil models/intent --teacher region-int8 --student text-ngrams --samples texts.jsonl --out small",
-    renderNextStep: (args) => `\`edgetier model calibrate ${folderOf(args)} --samples <samples>\``,
+      "model distill models/intent --teacher region-int8 --student text-ngrams --samples texts.jsonl --out small",
+    renderNextStep: (args) => `run \`edgetier model calibrate ${folderOf(args)} --samples <samples>\``,
   },
   "model exits": {
-    summary: "Cut a region tier's graph, for an exit at the edge",
+    summary: "Cut a region tier's graph to exit early at the edge",
     example: "model exits models/vision --propose",
-    renderNextStep: (args) => `\`edgetier model build ${folderOf(args)}\``,
+    renderNextStep: (args) => `run \`edgetier model build ${folderOf(args)}\``,
   },
-  "model optimise": {
-    summary: "Simplify a graph",
-    example: "model optimise in.onnx -o out.onnx",
+  "model optimize": {
+    summary: "Simplify a graph without changing its outputs",
+    example: "model optimize in.onnx -o out.onnx",
     renderNextStep: graphUsageHint,
   },
-  "model quantise": {
-    summary: "Make a graph's layers 8-bit integers",
-    example: "model quantise in.onnx -o out.onnx",
+  "model quantize": {
+    summary: "Quantize a graph to 8-bit integers",
+    example: "model quantize in.onnx -o out.onnx",
     renderNextStep: graphUsageHint,
   },
   "model prune": {
-    summary: "Take channels or weights out of a graph",
+    summary: "Remove channels or weights from a graph",
     example: "model prune in.onnx --ratio 0.3 -o out.onnx",
     renderNextStep: graphUsageHint,
   },
   "model fp16": {
-    summary: "Make a graph FP16, for a GPU",
+    summary: "Convert a graph to FP16 for GPUs",
     example: "model fp16 in.onnx -o out.onnx",
-    renderNextStep: (args) => `name ${graphOf(args)} as fp16Graph of a region tier in model.json`,
+    renderNextStep: (args) => `set ${graphOf(args)} as fp16Graph of a region tier in model.json`,
   },
   "model snapshot": {
-    summary: "Make the snapshots of a project's edge tiers",
+    summary: "Create the snapshots of a project's edge tiers",
     example: "model snapshot models/intent",
-    renderNextStep: (args) => `\`edgetier model publish ${folderOf(args)}\` publishes them`,
+    renderNextStep: (args) => `run \`edgetier model publish ${folderOf(args)}\` to publish them`,
   },
   "model publish": {
-    summary: "Publish a project as a version",
+    summary: "Publish a project as a new version",
     example: "model publish models/intent --alias canary",
     renderNextStep: (args) =>
-      `\`edgetier model inspect ${projectNameOf(args)}\`; \`edgetier predict --model ${projectNameOf(args)}@${argOrDefault(args, "alias", "stable")} <input>\``,
+      `run \`edgetier model inspect ${projectNameOf(args)}\` or \`edgetier predict --model ${projectNameOf(args)}@${argOrDefault(args, "alias", "stable")} <input>\``,
   },
   "model list": {
-    summary: "The models of the store",
+    summary: "List the models in the store",
     example: "model list",
-    renderNextStep: () => "`edgetier model inspect <model>` shows one",
+    renderNextStep: () => "run `edgetier model inspect <model>` to see one of them",
   },
   "model inspect": {
-    summary: "One version, and whether its artifacts are sound",
+    summary: "Show one version and verify its artifacts",
     example: "model inspect intent@canary",
     renderNextStep: (args) =>
-      `\`edgetier model promote ${modelOf(args, "ref")} <version>\` moves the alias stable`,
+      `run \`edgetier model promote ${modelOf(args, "ref")} <version>\` to move the alias stable`,
   },
   "model promote": {
-    summary: "Move an alias to a version, or give it a share",
+    summary: "Move an alias to a version, or set its canary share",
     example: "model promote intent canary --alias canary --weight 0.05",
     renderNextStep: (args) =>
-      `\`edgetier model rollback ${modelOf(args)} --alias ${argOrDefault(args, "alias", "stable")}\` takes it back`,
+      `run \`edgetier model rollback ${modelOf(args)} --alias ${argOrDefault(args, "alias", "stable")}\` to undo this`,
   },
   "model rollback": {
-    summary: "Move an alias back",
+    summary: "Move an alias back to its previous version",
     example: "model rollback intent",
     renderNextStep: (args) =>
-      `\`edgetier model inspect ${modelOf(args)}@${argOrDefault(args, "alias", "stable")}\` shows what it names now`,
+      `run \`edgetier model inspect ${modelOf(args)}@${argOrDefault(args, "alias", "stable")}\` to see its version`,
   },
   "model gc": {
-    summary: "Delete what nobody needs any more",
+    summary: "Delete unreferenced versions and artifacts",
     example: "model gc --keep 5 --dry-run",
     renderNextStep: (args) =>
       args["dry-run"] === true
-        ? "the same without --dry-run"
-        : "`edgetier model list` shows what is left",
+        ? "run the same command without --dry-run"
+        : "run `edgetier model list` to see the remaining models",
   },
   "model keys generate": {
-    summary: "Make a key to sign manifests with",
+    summary: "Create a key for signing manifests",
     example: "model keys generate --out signing-key.pem",
     renderNextStep: (args) =>
-      `\`edgetier model publish <folder> --sign-key ${argOrDefault(args, "out", "<file>")}\``,
+      `run \`edgetier model publish <folder> --sign-key ${argOrDefault(args, "out", "<file>")}\``,
   },
   "model keys show": {
-    summary: "The public key of a private one",
+    summary: "Show the public key of a private key",
     example: "model keys show signing-key.pem",
-    renderNextStep: () => "set EDGETIER_TRUSTED_KEYS at edge and region",
+    renderNextStep: () => "set EDGETIER_TRUSTED_KEYS at the edge and in every region",
   },
 };
 
-/** In the order of the work; what is in none of them comes last. */
+/** Groups of the root help, in the order of the work. Commands in no group come last. */
 export const COMMAND_GROUPS: readonly {
   readonly title: string;
   readonly commands: readonly string[];
 }[] = [
-  { title: "Begin", commands: ["init", "start", "predict"] },
+  { title: "Get started", commands: ["init", "start", "predict"] },
   { title: "Models", commands: ["model"] },
   {
     title: "Deploy",
@@ -247,21 +247,24 @@ export const COMMAND_GROUPS: readonly {
   },
 ];
 
-/** Of commands that have commands. */
+/** Summaries of commands that have subcommands. */
 export const GROUP_SUMMARIES: Readonly<Record<string, string>> = {
-  model: "Import, build, judge, publish and release models",
+  model: "Import, build, evaluate, publish and release models",
   engine: "The WebAssembly engine that the Worker bundles",
-  region: "Regions: their keys",
+  region: "Keys of regions",
   keys: "API keys of an edge",
-  "model keys": "Keys that manifests are signed with",
+  "model keys": "Keys for signing manifests",
 };
 
-/** For people, on stderr. @param name as in `edgetier model publish` */
+/**
+ * Renders the hint at the next step, for stderr. Undefined if the command prints its own.
+ * @param name full name, such as `edgetier model publish`
+ */
 export function renderNextStep(name: string, args: CommandArgs): string | undefined {
   const text = COMMAND_GUIDES[name.replace(/^edgetier /, "")]?.renderNextStep?.(args);
   return text === undefined ? undefined : `Next: ${withInvocation(text)}`;
 }
 
-/** `edgetier …` as it is called here. */
+/** Replaces `edgetier …` in backticks by the user's invocation. */
 const withInvocation = (text: string): string =>
   text.replaceAll("`edgetier ", `\`${CLI_INVOCATION} `);

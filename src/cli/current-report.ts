@@ -1,4 +1,4 @@
-// The report that is published with a model, of the project as it is: nothing is fitted, and its exits stay.
+// Model report: computes the report to publish from a project's current calibrations and exits, without fitting new ones.
 
 import { computeCurrentCurves } from "../toolchain/calibrate/calibrate-project.ts";
 import { buildModelReport } from "../toolchain/calibrate/model-report.ts";
@@ -8,12 +8,15 @@ import { requireProjectFile } from "../toolchain/evaluate/project-tier.ts";
 import type { ModelReport } from "../protocol/model-report.ts";
 import type { PublishSource } from "../registry/publish.ts";
 
-/** @param bound seed: of the split into samples to fit on and samples to test on; the report is of the latter */
+/**
+ * Computes the report on the test half of the samples.
+ * @param bound.seed seed of the split into fit and test samples
+ */
 export const computeCurrentReport = (
   source: PublishSource,
-  asked: ProjectRun,
+  run: ProjectRun,
   bound: RiskBound & CostModel & { readonly seed?: number | undefined },
 ): ModelReport =>
-  buildModelReport(asked.project, computeCurrentCurves(asked, bound), (path) =>
+  buildModelReport(run.project, computeCurrentCurves(run, bound), (path) =>
     requireProjectFile(source, path),
   );

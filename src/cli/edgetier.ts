@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The `edgetier` command.
+// Entry point of the `edgetier` command.
 
 import { runCommandLine } from "./command-line.ts";
 import { rootCommand } from "./commands/root.ts";

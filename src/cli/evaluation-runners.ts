@@ -1,4 +1,4 @@
-// The runtimes in which the command line judges models, and how it shows that it is at work.
+// Evaluation runners: opens the runtimes in which commands evaluate models, and shows progress.
 
 import { type ProjectRun, runProjectTiers } from "../toolchain/evaluate/evaluate-project.ts";
 import type { Runner } from "../toolchain/evaluate/runner.ts";
@@ -12,11 +12,11 @@ import { ENGINE_FOLDER } from "./local/paths.ts";
 export interface Runners {
   readonly edge: WorkerdRunner;
   readonly region: Runner;
-  /** The edge's engine, to be run in Node where workerd's clock will not do. */
+  /** Loads the edge's engine into Node, for timings that are too short for workerd's clock. */
   readonly engine: () => Promise<EngineModule>;
 }
 
-/** Runs `work` with them, and closes them whatever comes of it. @throws component_failed */
+/** Runs `work` with new runners and closes them afterwards, even if `work` throws. @throws component_failed */
 export async function withRunners<Result>(
   work: (runners: Runners) => Promise<Result>,
 ): Promise<Result> {
@@ -40,40 +40,40 @@ export async function withRunners<Result>(
   }
 }
 
-/** Asks every tier of a project, and shows how far it is. @throws as `askProject`, component_failed */
+/** Runs every tier of a project on every sample and shows progress. @throws as `runProjectTiers`, component_failed */
 export async function predictAllTiers(
   source: PublishSource,
   project: ClassificationProject,
   samples: readonly LabeledSample[],
 ): Promise<ProjectRun> {
   const progress = createProgressLine();
-  const asked = await withRunners(({ edge, region }) =>
+  const run = await withRunners(({ edge, region }) =>
     runProjectTiers(source, project, samples, {
       runners: { edge, region },
       onProgress: ({ tier, done, of }) => progress.show(tier, done, of),
     }),
   );
   progress.clear();
-  return asked;
+  return run;
 }
 
 const REFRESH_INTERVAL_MS = 200;
 
-/** One line on stderr that is written over, where a person looks on; nothing otherwise. */
+/** Creates a progress line on stderr that overwrites itself. Without a terminal, it prints nothing. */
 export function createProgressLine(): {
-  show(what: string, done: number, of: number): void;
+  show(activity: string, done: number, total: number): void;
   clear(): void;
 } {
   let shownAtMs = 0;
   return {
-    show(what, done, of) {
+    show(activity, done, total) {
       if (
         !process.stderr.isTTY ||
-        (performance.now() - shownAtMs < REFRESH_INTERVAL_MS && done < of)
+        (performance.now() - shownAtMs < REFRESH_INTERVAL_MS && done < total)
       )
         return;
       shownAtMs = performance.now();
-      process.stderr.write(`\r\u001b[K${what}: ${done} of ${of}`);
+      process.stderr.write(`\r\u001b[K${activity}: ${done} of ${total}`);
     },
     clear() {
       if (process.stderr.isTTY) process.stderr.write("\r\u001b[K");

@@ -1,4 +1,4 @@
-// `--help`: of a command that has commands, one line for each of them; of others, their options and an example.
+// Help: renders one line per subcommand for a group, and the options with an example for a command.
 
 import { stripVTControlCharacters } from "node:util";
 import { type CommandDef, renderUsage } from "citty";
@@ -9,7 +9,11 @@ import {
   COMMAND_GUIDES,
 } from "./command-guides.ts";
 
-/** @param name as in `edgetier model` @param children of the command */
+/**
+ * Renders the help of a group of commands.
+ * @param name full name, such as `edgetier model`
+ * @param children names of the group's subcommands
+ */
 export function renderGroupHelp(name: string, children: readonly string[]): string {
   const path = name.split(" ").slice(1);
   const summary = (child: string): string => {
@@ -28,7 +32,7 @@ export function renderGroupHelp(name: string, children: readonly string[]): stri
       title,
       names: commands.filter((child) => children.includes(child)),
     })),
-    { title: "Others", names: others },
+    { title: "Other", names: others },
   ];
   return [
     head,
@@ -37,7 +41,10 @@ export function renderGroupHelp(name: string, children: readonly string[]): stri
   ].join("\n");
 }
 
-/** @param name as in `edgetier model publish` */
+/**
+ * Renders the help of one command. Styles are kept only on a terminal.
+ * @param name full name, such as `edgetier model publish`
+ */
 export async function renderCommandHelp(command: CommandDef, name: string): Promise<string> {
   const words = name.split(" ");
   const usage = await renderUsage(command, { meta: { name: words.slice(0, -1).join(" ") } });

@@ -1,13 +1,13 @@
-// What the command line prints: tables for people, JSON for programs, errors with their remedy on stderr.
+// Output of commands: tables for people, JSON for programs, errors with their remedy on stderr.
 
 import { asEdgeTierError, reasonOf } from "../core/errors.ts";
 import { toProblemDetails } from "../protocol/problem-details.ts";
 
-/** The option that every command has. */
+/** The option of every command. */
 export const jsonArg = {
   json: {
     type: "boolean",
-    description: "Print JSON on stdout and nothing else; errors are problem details on stderr",
+    description: "Print only JSON on stdout, and errors as problem details on stderr",
   },
 } as const;
 
@@ -19,14 +19,23 @@ export function printLine(line = ""): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** Lines for people to follow, on stderr; none beside JSON, whose stderr is for errors. */
+/** Creates a printer of progress lines for people, on stderr. With --json it prints nothing, because stderr is for errors. */
 export const createProgressPrinter =
   (json: boolean) =>
   (line: string): void => {
     if (!json) process.stderr.write(`${line}\n`);
   };
 
-/** Columns as wide as their widest cell, two spaces apart. */
+const printedWarnings = new Set<string>();
+
+/** Prints a warning on stderr, once per process, because several steps of a command may read the same configuration. */
+export function printWarning(line: string): void {
+  if (printedWarnings.has(line)) return;
+  printedWarnings.add(line);
+  process.stderr.write(`warning: ${line}\n`);
+}
+
+/** Renders rows as text, with each column as wide as its widest cell. */
 export function renderTable(rows: readonly (readonly (string | number)[])[]): string {
   const widths: number[] = [];
   for (const row of rows)
@@ -43,10 +52,15 @@ export function renderTable(rows: readonly (readonly (string | number)[])[]): st
     .join("\n");
 }
 
-/** One line (or JSON line) for each error; several come as an AggregateError. */
+/** Prints one line (or JSON line) per error; an AggregateError contains several. */
 export function printError(error: unknown, json: boolean): void {
-  for (const one of error instanceof AggregateError ? error.errors : [error])
-    process.stderr.write(`${json ? renderErrorJson(one) : renderErrorText(one)}\n`);
+  for (const single of error instanceof AggregateError ? error.errors : [error])
+    process.stderr.write(`${json ? renderErrorJson(single) : renderErrorText(single)}\n`);
+}
+
+/** Prints a warning on stderr; with --json as a JSON line, because programs parse stderr. */
+export function printWarning(warning: string, json: boolean): void {
+  process.stderr.write(`${json ? JSON.stringify({ warning }) : warning}\n`);
 }
 
 function renderErrorJson(error: unknown): string {
@@ -61,14 +75,16 @@ function renderErrorText(thrown: unknown): string {
 
 const stackOf = (cause: unknown): string => (cause instanceof Error ? (cause.stack ?? "") : "");
 
-/** Bytes as people read them. */
 export function formatBytes(bytes: number): string {
   return bytes < 1024 * 1024
     ? `${(bytes / 1024).toFixed(1)} KiB`
     : `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 }
 
-/** @param ratio of what is compared with to what there is: 2 is half as much */
+/**
+ * Formats a saving.
+ * @param ratio reference divided by the compared value: 2 means half as much
+ */
 export function formatReduction(ratio: number): string {
   return ratio >= 1 ? `${ratio.toFixed(2)} times less` : `${(1 / ratio).toFixed(2)} times more`;
 }

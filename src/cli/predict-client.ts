@@ -1,13 +1,14 @@
-// One prediction through an edge, as the command line shows it.
+// Prediction client: requests one prediction from an edge and formats it for the terminal.
 
 import { cliErrors } from "./errors.ts";
 import * as z from "zod";
 import { reasonOf } from "../core/errors.ts";
+import { tryParseJson } from "../core/json.ts";
 import { detectImageFormat } from "../tasks/image/image-header.ts";
 
 const TIMEOUT_MS = 60_000;
 
-/** The input itself, or a file that is one. */
+/** An input as text, or as the bytes of a file. */
 export type PredictionInput =
   | { readonly text: string }
   | { readonly file: Uint8Array<ArrayBuffer> };
@@ -30,7 +31,7 @@ const responseSchema = z.object({
 const problemSchema = z.object({
   code: z.string().default("edge_refused"),
   detail: z.string(),
-  remedy: z.string().default("See the edge's log."),
+  remedy: z.string().default("Read the edge's log."),
 });
 
 export interface PredictionResult {
@@ -41,9 +42,9 @@ export interface PredictionResult {
   readonly tier: string;
   readonly confidence: number;
   readonly degraded: boolean;
-  /** From sending the request to the last byte of the answer. */
+  /** Time from sending the request to the last byte of the response. */
   readonly latencyMs: number;
-  /** l1, l2, cdn, miss or bypass. */
+  /** Cache layer that answered: l1, l2 or cdn; else miss or bypass. */
   readonly cache: string;
 }
 
@@ -54,8 +55,9 @@ export interface RequestOptions {
 }
 
 /**
+ * Requests one prediction.
  * @param model a reference such as `intent` or `intent@3`
- * @throws edge_unreachable, or the error that the edge answers with
+ * @throws edge_unreachable, or the error of the edge's response
  */
 export async function requestPrediction(
   url: string,
@@ -70,15 +72,15 @@ export async function requestPrediction(
     const problem = problemSchema.safeParse(body);
     const { code, detail, remedy } = problem.data ?? {
       code: "edge_refused",
-      detail: `The edge answered ${response.status}.`,
-      remedy: "See the edge's log.",
+      detail: `The edge responded with status ${response.status}.`,
+      remedy: "Read the edge's log.",
     };
     throw cliErrors.edgeRefused(code, response.status, detail, remedy);
   }
   const parsed = responseSchema.safeParse(body);
   const output = parsed.data?.outputs[0];
   if (!parsed.success || output === undefined)
-    throw cliErrors.edgeUnreachable(url, "what answers there is not an EdgeTier edge");
+    throw cliErrors.edgeUnreachable(url, "the response is not from an EdgeTier edge");
   const { model: name, version } = parsed.data;
   return {
     model: name,
@@ -111,7 +113,7 @@ async function send(
       signal,
     });
     const body = await response.text();
-    return { response, body: parseJson(body) };
+    return { response, body: tryParseJson(body) };
   } catch (error) {
     throw cliErrors.edgeUnreachable(
       url,
@@ -123,18 +125,10 @@ async function send(
   }
 }
 
-/** What is no JPEG or PNG is sent as text: the edge says what is wrong with it. */
+/** Files other than JPEG and PNG are sent as text, so that the edge reports their problem. */
 function mediaTypeOf(file: Uint8Array): string {
   const format = detectImageFormat(file);
   return format === undefined ? "text/plain" : `image/${format}`;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 export function formatPredictionRows(prediction: PredictionResult): [string, string][] {
@@ -142,7 +136,7 @@ export function formatPredictionRows(prediction: PredictionResult): [string, str
   return [
     ["label", label],
     ["score", score.toFixed(4)],
-    ["tier", `${tier}${degraded ? " (degraded: a better tier could not be asked)" : ""}`],
+    ["tier", `${tier}${degraded ? " (degraded: a better tier was not available)" : ""}`],
     ["confidence", confidence.toFixed(4)],
     ["latency", `${latencyMs} ms`],
     ["cache", cache],

@@ -1,4 +1,4 @@
-// How a version came to be published, for its manifest: what of, by which command, with which packages.
+// Provenance: collects the sources, command and package versions that a manifest records about its publication.
 
 import { execFile } from "node:child_process";
 import { readdir, readFile } from "node:fs/promises";
@@ -9,10 +9,13 @@ import { sha256HexSync } from "../toolchain/sha256-sync.ts";
 import { VERSION } from "../core/version.ts";
 import type { PublishProvenance } from "../registry/publish.ts";
 
-/** What tools leave in a project's folder. */
 const IGNORED_FOLDERS = new Set(["node_modules", "__pycache__"]);
 
-/** @param folder of the project @param command without paths */
+/**
+ * Collects the provenance of a project's next version.
+ * @param folder the project's folder
+ * @param command the publishing command, without paths, which would identify the machine
+ */
 export async function collectProvenance(
   folder: string,
   command: string,
@@ -32,23 +35,26 @@ export async function collectProvenance(
   };
 }
 
-/** The digest of what `sha256sum` prints of all files in the order of their paths, those that begin with a dot left out. */
+/**
+ * Hashes the output that `sha256sum` would print for all files in the order of their paths.
+ * Paths with a part that begins with a dot are left out, and so are folders that tools create.
+ */
 async function hashSources(folder: string): Promise<PublishProvenance["source"]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const paths = entries
     .filter((entry) => entry.isFile())
     .map((entry) => relative(folder, join(entry.parentPath, entry.name)).split(sep));
-  const ours = paths
+  const sourcePaths = paths
     .filter((parts) => !parts.some((part) => part.startsWith(".") || IGNORED_FOLDERS.has(part)))
     .map((parts) => parts.join("/"))
     .sort();
   const lines: string[] = [];
-  for (const path of ours)
+  for (const path of sourcePaths)
     lines.push(`${sha256HexSync(await readFile(join(folder, path)))}  ${path}\n`);
-  return { sha256: sha256HexSync(...lines), files: ours.length };
+  return { sha256: sha256HexSync(...lines), files: sourcePaths.length };
 }
 
-/** Undefined where the folder is in no repository, or there is no git. */
+/** Reads the commit and its modifications. Undefined outside a repository, or without git. */
 async function readGitState(folder: string): Promise<PublishProvenance["git"]> {
   const git = async (...args: string[]) =>
     (await promisify(execFile)("git", ["-C", folder, ...args])).stdout.trim();

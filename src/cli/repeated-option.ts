@@ -1,9 +1,12 @@
-// An option that may be given several times: citty keeps the last one.
+// Repeated options: reads every value of an option. citty keeps only the last one.
 
 import { parseArgs } from "node:util";
 import type { ArgsDef } from "citty";
 
-/** @param definitions of the command's arguments, so that others' values are not taken for options */
+/**
+ * Returns the values of the option `name` in order.
+ * @param definitions all arguments of the command; without them, values of other options would be read as options
+ */
 export function parseRepeatedOption(
   definitions: ArgsDef,
   rawArgs: readonly string[],
@@ -27,5 +30,5 @@ export function parseRepeatedOption(
     allowNegative: true,
     strict: false,
   });
-  return [values[name] ?? []].flat().filter((one) => typeof one === "string");
+  return [values[name] ?? []].flat().filter((value) => typeof value === "string");
 }

@@ -1,4 +1,4 @@
-// With which keys a command signs: its option, then EDGETIER_SIGNING_KEYS; without either it does not.
+// Signing arguments: reads the signing keys from `--sign-key`, else from EDGETIER_SIGNING_KEYS; without either, none.
 
 import { cliErrors } from "./errors.ts";
 import { publishingErrors } from "../registry/publishing-errors.ts";
@@ -11,11 +11,15 @@ export const signingArgs = {
     type: "string",
     valueHint: "file",
     description:
-      "Private key to sign with, or several with commas between them; otherwise EDGETIER_SIGNING_KEYS has the keys themselves. `edgetier model keys generate` makes one",
+      "Comma-separated private key files to sign with; by default, the keys in EDGETIER_SIGNING_KEYS. `edgetier model keys generate` creates one",
   },
 } as const;
 
-/** @param files as the option has them @throws usage, invalid_signing_key */
+/**
+ * Reads the keys to sign with.
+ * @param files the option's value: comma-separated paths
+ * @throws usage, invalid_signing_key
+ */
 export async function readSigningKeys(
   files: string | undefined,
   command: string,
@@ -33,20 +37,24 @@ export async function readSigningKeys(
       );
 }
 
-/** @param named as the user named it @throws usage, invalid_signing_key */
+/**
+ * Reads one private key.
+ * @param source the file as the user named it, for error messages
+ * @throws usage, invalid_signing_key
+ */
 export async function readKeyFile(
   file: string,
-  named: string,
+  source: string,
   command: string,
 ): Promise<SigningKey> {
   const text = await readFile(file, "utf8").catch((error: unknown) => {
-    throw cliErrors.usage(`${named} cannot be read: ${reasonOf(error)}`, command);
+    throw cliErrors.usage(`${source} cannot be read: ${reasonOf(error)}`, command);
   });
-  return await requireSigningKey(text, named);
+  return await requireSigningKey(text, source);
 }
 
-async function requireSigningKey(text: string, named: string): Promise<SigningKey> {
+async function requireSigningKey(text: string, source: string): Promise<SigningKey> {
   const key = await parseSigningKey(text);
-  if (key === undefined) throw publishingErrors.invalidSigningKey(named);
+  if (key === undefined) throw publishingErrors.invalidSigningKey(source);
   return key;
 }

@@ -1,4 +1,4 @@
-// Which model store a command works on: options, then EDGETIER_S3_* variables, then the local system's.
+// Store arguments: opens the model store from options, else from EDGETIER_S3_* variables, else the local system's.
 
 import { publishingErrors } from "../registry/publishing-errors.ts";
 import * as z from "zod";
@@ -15,15 +15,15 @@ export const storeArgs = {
   "s3-endpoint": {
     type: "string",
     valueHint: "url",
-    description: "S3 address; otherwise EDGETIER_S3_ENDPOINT, otherwise the local system's",
+    description: "S3 address; by default EDGETIER_S3_ENDPOINT, or the local system's",
   },
   "s3-bucket": {
     type: "string",
     valueHint: "name",
     description:
-      "Otherwise EDGETIER_S3_BUCKET; the keys come from EDGETIER_S3_ACCESS_KEY_ID and EDGETIER_S3_SECRET_ACCESS_KEY",
+      "S3 bucket; by default EDGETIER_S3_BUCKET. Credentials: EDGETIER_S3_ACCESS_KEY_ID and EDGETIER_S3_SECRET_ACCESS_KEY",
   },
-  "s3-region": { type: "string", valueHint: "name", description: "Otherwise EDGETIER_S3_REGION" },
+  "s3-region": { type: "string", valueHint: "name", description: "S3 region; by default EDGETIER_S3_REGION" },
 } as const;
 
 const schema = z.object({
@@ -44,21 +44,21 @@ export interface StoreArgs {
 
 interface OpenedStore {
   readonly objectStore: ObjectStore;
-  /** Of EDGETIER_TRUSTED_KEYS. */
+  /** The keys in EDGETIER_TRUSTED_KEYS. */
   readonly trustedKeys: readonly PublicKey[] | undefined;
 }
 
 /** @throws invalid_configuration */
 function openConfiguredStore(args: StoreArgs, environment: NodeJS.ProcessEnv): OpenedStore {
-  const given = {
+  const options = {
     EDGETIER_S3_ENDPOINT: args["s3-endpoint"],
     EDGETIER_S3_BUCKET: args["s3-bucket"],
     EDGETIER_S3_REGION: args["s3-region"],
   };
-  const present = Object.fromEntries(
-    Object.entries(given).filter(([, value]) => value !== undefined),
+  const overrides = Object.fromEntries(
+    Object.entries(options).filter(([, value]) => value !== undefined),
   );
-  const config = parseConfig(schema, { ...environment, ...present });
+  const config = parseConfig(schema, { ...environment, ...overrides });
   const endpoint = config.EDGETIER_S3_ENDPOINT ?? localS3Endpoint(config.EDGETIER_S3_PORT);
   return {
     objectStore: createS3ObjectStore(toS3Options({ ...config, EDGETIER_S3_ENDPOINT: endpoint })),
@@ -66,44 +66,44 @@ function openConfiguredStore(args: StoreArgs, environment: NodeJS.ProcessEnv): O
   };
 }
 
-/** @throws invalid_configuration */
+/** Opens the object store under the model store. @throws invalid_configuration */
 export const openObjectStore = (
   args: StoreArgs,
   environment: NodeJS.ProcessEnv = process.env,
 ): ObjectStore => openConfiguredStore(args, environment).objectStore;
 
-/** Trusts the keys of EDGETIER_TRUSTED_KEYS. @throws invalid_configuration */
+/** Opens the model store, which trusts the keys in EDGETIER_TRUSTED_KEYS. @throws invalid_configuration */
 export function openModelStore(
   args: StoreArgs,
   environment: NodeJS.ProcessEnv = process.env,
 ): ModelStore {
-  const { objectStore: objects, trustedKeys } = openConfiguredStore(args, environment);
-  return createModelStore(objects, { trustedKeys });
+  const { objectStore, trustedKeys } = openConfiguredStore(args, environment);
+  return createModelStore(objectStore, { trustedKeys });
 }
 
 /**
- * To sign with these keys; what they have not signed is as if it were not there.
- * @throws invalid_configuration; would_not_be_trusted where those who read it trust none of the keys
+ * Opens the model store for publishing with these keys. Manifests without a signature of one of them are ignored.
+ * @throws invalid_configuration; would_not_be_trusted if EDGETIER_TRUSTED_KEYS contains none of the keys
  */
 export function openPublishingStore(
   args: StoreArgs,
   signingKeys: readonly SigningKey[],
   environment: NodeJS.ProcessEnv = process.env,
 ): ModelStore {
-  const { objectStore: objects, trustedKeys } = openConfiguredStore(args, environment);
-  const own = signingKeys.map(({ publicKey }) => publicKey);
-  const believed =
+  const { objectStore, trustedKeys } = openConfiguredStore(args, environment);
+  const publicKeys = signingKeys.map(({ publicKey }) => publicKey);
+  const trustedSigningKeys =
     trustedKeys === undefined
-      ? own
-      : own.filter((key) => trustedKeys.some((trusted) => trusted.toString() === key.toString()));
-  if (trustedKeys !== undefined && believed.length === 0)
+      ? publicKeys
+      : publicKeys.filter((key) => trustedKeys.some((trusted) => trusted.toString() === key.toString()));
+  if (trustedKeys !== undefined && trustedSigningKeys.length === 0)
     throw publishingErrors.wouldNotBeTrusted(
-      own.length === 0
-        ? "it is not signed"
-        : "EDGETIER_TRUSTED_KEYS has none of the keys that sign it",
+      publicKeys.length === 0
+        ? "its manifest has no signature"
+        : "EDGETIER_TRUSTED_KEYS contains none of its signing keys",
     );
-  return createModelStore(objects, {
-    trustedKeys: believed.length === 0 ? undefined : believed,
+  return createModelStore(objectStore, {
+    trustedKeys: trustedSigningKeys.length === 0 ? undefined : trustedSigningKeys,
     signingKeys,
   });
 }

@@ -1,4 +1,4 @@
-// The table of a build: what each candidate gained and cost against the reference, and why it is not taken.
+// Techniques table: shows each candidate's figures relative to the reference, and why a candidate was rejected.
 
 import type { CandidateEvaluation } from "../toolchain/evaluate/evaluate-candidates.ts";
 import type { BuiltTier } from "../toolchain/build-plan/build-tier.ts";
@@ -8,8 +8,8 @@ export function renderTechniquesTable(tiers: readonly BuiltTier[]): string {
   return tiers.map(renderTierTable).join("\n\n");
 }
 
-function renderTierTable({ tier, evaluations: judgements, chosen }: BuiltTier): string {
-  const runtimes = Object.keys(judgements[0]?.measured?.latency ?? {});
+function renderTierTable({ tier, evaluations, chosen }: BuiltTier): string {
+  const runtimes = Object.keys(evaluations[0]?.measured?.latency ?? {});
   const header = [
     "CANDIDATE",
     "ACCURACY",
@@ -21,7 +21,7 @@ function renderTierTable({ tier, evaluations: judgements, chosen }: BuiltTier): 
     ...runtimes.flatMap((name) => [`${name} P50 MS`, "RATIO"]),
     "VERDICT",
   ];
-  return `${tier}\n${renderTable([header.map((cell) => cell.toUpperCase()), ...judgements.map((one) => row(one, runtimes, one.name === chosen.name))])}`;
+  return `${tier}\n${renderTable([header.map((cell) => cell.toUpperCase()), ...evaluations.map((evaluation) => row(evaluation, runtimes, evaluation.name === chosen.name))])}`;
 }
 
 function row(
@@ -29,7 +29,7 @@ function row(
   runtimes: readonly string[],
   isChosen: boolean,
 ): string[] {
-  const verdict = refused.length > 0 ? `refused: ${refused.join("; ")}` : isChosen ? "taken" : "";
+  const verdict = refused.length > 0 ? `rejected: ${refused.join("; ")}` : isChosen ? "selected" : "";
   const figures =
     measured === undefined
       ? ["", "", "", ""]

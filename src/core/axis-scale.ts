@@ -1,4 +1,4 @@
-// An axis' ends and ticks, at numbers that are easily read.
+// Computes the range and the ticks of a chart axis, at round numbers.
 
 export interface AxisScale {
   readonly min: number;
@@ -6,22 +6,23 @@ export interface AxisScale {
   readonly ticks: readonly number[];
 }
 
-const STEP_MULTIPLES = [1, 2, 2.5, 5, 10, 20] as const; // 20: where both ends lie just beyond a step of 10
+/** Includes 20, because 10 is too small when both ends lie slightly beyond a step. */
+const STEP_MULTIPLES = [1, 2, 2.5, 5, 10, 20] as const;
 const MAX_STEPS = 5;
 
-/** The smallest scale of round steps that holds both. @param most above `least` */
-export function computeAxisScale(least: number, most: number): AxisScale {
-  const rough = (most - least) / MAX_STEPS;
-  const power = 10 ** Math.floor(Math.log10(rough));
+/** Returns the smallest scale of round steps that contains both values. @param largest greater than `smallest` */
+export function computeAxisScale(smallest: number, largest: number): AxisScale {
+  const roughStep = (largest - smallest) / MAX_STEPS;
+  const power = 10 ** Math.floor(Math.log10(roughStep));
   const step =
-    STEP_MULTIPLES.map((one) => one * power).find(
-      (one) => Math.ceil(most / one - 1e-9) - Math.floor(least / one + 1e-9) <= MAX_STEPS,
+    STEP_MULTIPLES.map((multiple) => multiple * power).find(
+      (size) => Math.ceil(largest / size - 1e-9) - Math.floor(smallest / size + 1e-9) <= MAX_STEPS,
     ) ?? 20 * power;
-  const [first, last] = [Math.floor(least / step + 1e-9), Math.ceil(most / step - 1e-9)];
-  const at = (tick: number) => Number((tick * step).toPrecision(12));
+  const [first, last] = [Math.floor(smallest / step + 1e-9), Math.ceil(largest / step - 1e-9)];
+  const valueAt = (tick: number) => Number((tick * step).toPrecision(12));
   return {
-    min: at(first),
-    max: at(last),
-    ticks: Array.from({ length: last - first + 1 }, (_, index) => at(first + index)),
+    min: valueAt(first),
+    max: valueAt(last),
+    ticks: Array.from({ length: last - first + 1 }, (_, index) => valueAt(first + index)),
   };
 }

@@ -1,4 +1,4 @@
-// Base64 of bytes, in any JavaScript runtime.
+// Encodes and decodes base64 in any JavaScript runtime.
 
 export function toBase64(bytes: Uint8Array): string {
   let binary = "";
@@ -6,7 +6,7 @@ export function toBase64(bytes: Uint8Array): string {
   return btoa(binary);
 }
 
-/** @returns undefined if the text is not base64. */
+/** @returns undefined if the text is not base64 */
 export function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   let binary: string;
   try {
@@ -14,8 +14,8 @@ export function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   } catch {
     return undefined;
   }
-  // Uint8Array.from would take a hundred times as long: it goes by characters.
+  // `Uint8Array.from` iterates over characters and takes a hundred times as long.
   const bytes = new Uint8Array(binary.length);
-  for (let at = 0; at < bytes.length; at++) bytes[at] = binary.charCodeAt(at);
+  for (let index = 0; index < bytes.length; index++) bytes[index] = binary.charCodeAt(index);
   return bytes;
 }

@@ -1,4 +1,4 @@
-// Byte arrays: joined, and as what lies under another view.
+// Byte arrays: concatenation, and byte views of other typed arrays.
 
 export function concatBytes(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const joined = new Uint8Array(parts.reduce((total, part) => total + part.byteLength, 0));
@@ -10,7 +10,7 @@ export function concatBytes(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffe
   return joined;
 }
 
-/** The same memory, not a copy. */
+/** Views the same memory without a copy. */
 export function byteView({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }

@@ -1,4 +1,4 @@
-// The clock port: all timing goes through it, so that tests can move time by hand.
+// Clock port: all timing goes through it, so tests can advance time by hand.
 
 export interface Clock {
   /** Milliseconds since the epoch. */
@@ -7,7 +7,7 @@ export interface Clock {
   setTimer(callback: () => void, delayMs: number): () => void;
 }
 
-/** What `setTimeout` takes; it fires at once for anything longer. */
+/** Longest delay of `setTimeout`, which fires immediately for a longer one. */
 const MAX_TIMEOUT_MS = 2_147_483_647;
 
 export const systemClock: Clock = {
@@ -18,7 +18,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** A clock for tests: time moves only by `advance`, which fires due timers in order. */
+/** Test clock: time advances only through `advance`, which fires due timers in order. */
 export class ManualClock implements Clock {
   #nowMs: number;
   #timers: { dueMs: number; callback: () => void }[] = [];
@@ -39,8 +39,8 @@ export class ManualClock implements Clock {
     };
   }
 
-  advance(byMs: number): void {
-    const endMs = this.#nowMs + byMs;
+  advance(durationMs: number): void {
+    const endMs = this.#nowMs + durationMs;
     for (;;) {
       const due = this.#timers
         .filter((timer) => timer.dueMs <= endMs)

@@ -1,4 +1,4 @@
-// Errors that several floors raise: bad tensors, failed sessions, deadlines, configuration.
+// Errors shared by several layers: bad tensors, failed sessions, deadlines, configuration.
 
 import { shown, errorFactory, type ErrorTable } from "./errors.ts";
 
@@ -7,17 +7,17 @@ export const coreErrorTable = {
   invalid_utf8: { status: 400, remedy: "Encode text as UTF-8." },
   invalid_request: { status: 400, remedy: "See /openapi.json for the schema." },
   unsupported_media_type: { status: 415, remedy: "Use one of: {allowed}." },
-  no_such_tier: { status: 400, remedy: "Its tiers are: {tiers}." },
-  invalid_tensor: { status: 400, remedy: "GET /v2/models/{model} describes the inputs." },
+  no_such_tier: { status: 400, remedy: "Use one of its tiers: {tiers}." },
+  invalid_tensor: { status: 400, remedy: "See GET /v2/models/{model} for the inputs." },
   model_store_unavailable: {
     status: 503,
-    remedy: "Try again shortly; the operator should check the S3 endpoint and credentials.",
+    remedy: "Retry shortly, or ask the operator to check the S3 endpoint and credentials.",
     isRetryable: true,
     retryAfterSeconds: 1,
   },
   manifest_invalid: {
     status: 503,
-    remedy: "The operator should publish the model again.",
+    remedy: "Ask the operator to publish the model again.",
     isRetryable: true,
     retryAfterSeconds: 10,
   },
@@ -28,25 +28,25 @@ export const coreErrorTable = {
   },
   session_failed: {
     status: 500,
-    remedy: "The operator should check the model with `edgetier model inspect`.",
+    remedy: "Ask the operator to check the model with `edgetier model inspect`.",
   },
   request_cancelled: {
     status: 499,
-    remedy: "Send the request again if the answer is still wanted.",
+    remedy: "Send the request again if the response is still needed.",
     isRetryable: true,
   },
-  invalid_configuration: { status: 500, remedy: "Correct these variables and start again." },
+  invalid_configuration: { status: 500, remedy: "Correct these variables and restart." },
   unsupported: { status: 501, remedy: "Use a supported alternative." },
 } as const satisfies ErrorTable;
 
 const makeError = errorFactory(coreErrorTable);
 
 export const coreErrors = {
-  invalidUtf8: (where: string) => makeError("invalid_utf8", `${where} is not valid UTF-8.`),
+  invalidUtf8: (subject: string) => makeError("invalid_utf8", `${subject} is not valid UTF-8.`),
   invalidRequest: (problems: readonly string[]) =>
-    makeError("invalid_request", `The request is not valid: ${problems.join("; ")}.`),
+    makeError("invalid_request", `Invalid request: ${problems.join("; ")}.`),
   unsupportedMediaType: (mediaType: string, allowed: readonly string[]) =>
-    makeError("unsupported_media_type", `The media type ${shown(mediaType)} is not taken here.`, {
+    makeError("unsupported_media_type", `Unsupported media type ${shown(mediaType)}.`, {
       values: { allowed: allowed.join(", ") },
     }),
   noSuchTier: (model: string, tier: string, tiers: readonly string[]) =>
@@ -60,21 +60,21 @@ export const coreErrors = {
   manifestInvalid: (model: string, version: number, problems: readonly string[]) =>
     makeError(
       "manifest_invalid",
-      `The manifest of ${model}@${version} is not valid: ${problems.join("; ")}.`,
+      `The manifest of ${model}@${version} is invalid: ${problems.join("; ")}.`,
     ),
   deadlineExceeded: (deadlineMs: number) =>
-    makeError("deadline_exceeded", `No tier could answer within ${deadlineMs} ms.`),
+    makeError("deadline_exceeded", `No tier responded within ${deadlineMs} ms.`),
   sessionFailed: (reason: string, cause?: unknown) =>
     makeError("session_failed", `ONNX Runtime failed: ${reason.trim().replace(/\.+$/, "")}.`, {
       cause,
     }),
   requestCancelled: () =>
-    makeError("request_cancelled", "The client has left before its request was answered."),
+    makeError("request_cancelled", "The client disconnected before the response was ready."),
   invalidConfiguration: (problems: readonly string[]) =>
     makeError(
       "invalid_configuration",
-      `The configuration is not valid:\n${problems.map((problem) => `  - ${problem}`).join("\n")}\n`,
+      `The configuration is invalid:\n${problems.map((problem) => `  - ${problem}`).join("\n")}\n`,
     ),
-  unsupported: (what: string, remedy: string) =>
-    makeError("unsupported", `${what} is not supported.`, { remedy }),
+  unsupported: (feature: string, remedy: string) =>
+    makeError("unsupported", `${feature} is not supported.`, { remedy }),
 } as const;

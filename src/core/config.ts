@@ -1,10 +1,10 @@
-// Parses environment variables or Worker bindings once, against a zod schema, and reports all problems together.
+// Parses environment variables or Worker bindings against a zod schema, and reports all problems together.
 
 import { coreErrors } from "./common-errors.ts";
 import * as z from "zod";
 import { reasonOf } from "./errors.ts";
 
-/** A whole number written as text, with a default and inclusive bounds. */
+/** Schema of an integer written as text, with a default and inclusive bounds. */
 export const integerText = (defaultValue: number, min: number, max: number) =>
   z.coerce
     .number("must be a number")
@@ -18,13 +18,16 @@ export const httpUrlText = () =>
     .url({ protocol: /^https?$/, error: "must be an http or https address" })
     .transform((url) => url.replace(/\/+$/, ""));
 
-/** JSON written as text. @param problem what is said of a text that is none; its reason may repeat parts of the text */
-export const jsonText = (problem: (reason: string) => string) =>
+/**
+ * Schema of JSON written as text.
+ * @param formatProblem makes the message for invalid JSON; the parser's `reason` may quote parts of the text
+ */
+export const jsonText = (formatProblem: (reason: string) => string) =>
   z.string().transform((text, context): unknown => {
     try {
       return JSON.parse(text);
     } catch (error) {
-      context.addIssue({ code: "custom", message: problem(reasonOf(error)) });
+      context.addIssue({ code: "custom", message: formatProblem(reasonOf(error)) });
       return z.NEVER;
     }
   });
@@ -45,7 +48,7 @@ export function parseConfig<Schema extends z.ZodType>(
   throw coreErrors.invalidConfiguration(formatZodIssues(parsed.error));
 }
 
-/** A zod error as one line per problem: where it is, and what is wrong. */
+/** Formats a zod error as one line per problem, each with its path and message. */
 export function formatZodIssues(error: z.ZodError): string[] {
   return error.issues.map(
     (issue) => `${issue.path.length > 0 ? issue.path.join(".") : "value"}: ${issue.message}`,

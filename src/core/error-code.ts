@@ -1,4 +1,4 @@
-// The codes of every error that EdgeTier raises, sorted. Each has its status and remedy in the table of its owner (`errors.ts` of a folder).
+// Error codes of EdgeTier, sorted. The `errors.ts` file of the owning folder has the status and remedy of each code.
 
 export type ErrorCode =
   | "agreement_missed"
@@ -82,7 +82,7 @@ export type ErrorCode =
   | "not_loaded"
   | "not_measured"
   | "not_precomputed"
-  | "not_quantisable"
+  | "not_quantizable"
   | "nothing_before"
   | "nothing_to_prune"
   | "outputs_changed"

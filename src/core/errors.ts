@@ -1,4 +1,4 @@
-// The error type of every floor, and how an owner's table of statuses and remedies makes errors.
+// Error type of all layers, and the factory that builds errors from a table of statuses and remedies.
 
 import type { ErrorCode } from "./error-code.ts";
 
@@ -18,7 +18,7 @@ export interface ErrorFields {
   readonly facts?: Readonly<Record<string, string | number>>;
 }
 
-/** An expected failure. `message` holds detail and remedy; HTTP layers map it by `status` and `code`. */
+/** Expected failure. `message` contains detail and remedy; HTTP layers map it by `status` and `code`. */
 export class EdgeTierError extends Error {
   override readonly name = "EdgeTierError";
   readonly code: ErrorCode;
@@ -49,10 +49,10 @@ export interface ErrorDefinition {
   readonly retryAfterSeconds?: number;
 }
 
-/** Status and remedy of each code that one owner raises. A code has one owner. */
+/** Status and remedy of each code of one owner. Each code has exactly one owner. */
 export type ErrorTable = Readonly<Partial<Record<ErrorCode, ErrorDefinition>>>;
 
-/** The parts of one error that its table does not fix. */
+/** Overrides for a single error, and the values for its table's remedy. */
 export interface ErrorOptions extends Partial<
   Pick<ErrorFields, "status" | "remedy" | "retryable" | "retryAfterSeconds" | "cause" | "facts">
 > {
@@ -82,13 +82,13 @@ export const errorFactory =
     });
   };
 
-/** Shortens an outside value so that a message stays short and printable. */
+/** Formats an untrusted value so that a message stays short and printable. */
 export function shown(value: unknown, maxCharacters = 80): string {
   const text = typeof value === "string" ? JSON.stringify(value) : String(value);
   return text.length > maxCharacters ? `${text.slice(0, maxCharacters)}…` : text;
 }
 
-/** A name in single quotes, as in Triton's messages. */
+/** Formats a name in single quotes, as in Triton's messages. */
 export const quoted = (name: string): string => `'${shown(name).replace(/^"|"$/g, "")}'`;
 
 export function reasonOf(error: unknown): string {
@@ -99,7 +99,7 @@ const internalErrorTable = {
   internal: { status: 500, remedy: "Report the request id to the operator." },
 } as const satisfies ErrorTable;
 
-/** Any thrown value as an EdgeTierError; an unexpected one becomes `internal`, with its cause kept for the log. */
+/** Wraps any thrown value as an EdgeTierError. An unexpected one becomes `internal` and keeps its cause for the log. */
 export function asEdgeTierError(error: unknown): EdgeTierError {
   return error instanceof EdgeTierError
     ? error

@@ -1,34 +1,34 @@
-// ONNX Runtime's execution providers and their options, as a configuration names them.
+// Configuration schema of ONNX Runtime's execution providers and their options.
 //
-// An option is here only if it reaches the provider. onnxruntime-node 1.30 makes the CUDA and the TensorRT provider with a
-// device and nothing else, by a call for which TensorRT does not read its ORT_TENSORRT_* variables either
-// (microsoft/onnxruntime, issues 18380 and 26854). What a user would look for and cannot have is refused with the reason.
+// The schema accepts an option only if it reaches the provider. onnxruntime-node 1.30 creates the CUDA and TensorRT
+// providers with a device only. TensorRT also ignores its ORT_TENSORRT_* variables on that call path
+// (microsoft/onnxruntime, issues 18380 and 26854). The schema rejects other well-known options with the reason.
 
 import * as z from "zod";
 
 const deviceIdSchema = z.int().min(0).max(255).default(0);
-/** Of the graph that runs there, where a tier has both. To try both on one provider, name it twice. */
+/** Precision of the graph for this provider, if the tier has both. List a provider twice to try both precisions. */
 const precisionSchema = z.enum(["fp32", "fp16"]);
 const unsupportedOption = (remedy: string) =>
-  z.never({ error: `onnxruntime-node cannot pass this on; ${remedy}` }).optional();
+  z.never({ error: `onnxruntime-node cannot set this option; ${remedy}` }).optional();
 const tritonOnlyOption = unsupportedOption(
-  "leave it out, or serve the model with Triton, which can",
+  "omit it, or serve the model with Triton, which supports it",
 );
 
-/** In the order in which they are tried; the CPU need not be named, it is always the last. */
+/** One entry of a list in order of preference. The CPU is always the last resort, even if it is not listed. */
 export const executionProviderSchema = z.discriminatedUnion("name", [
   z.strictObject({
     name: z.literal("cpu"),
-    /** Keeps freed memory for the next run. */
+    /** Whether ONNX Runtime keeps freed memory for the next run. */
     arena: z.boolean().default(true),
   }),
   z.strictObject({
     name: z.literal("webgpu"),
-    /** Not every adapter has 16-bit floats. */
+    /** Defaults to fp32, because not every adapter has 16-bit floats. */
     precision: precisionSchema.default("fp32"),
     preferredLayout: z.enum(["NCHW", "NHWC"]).optional(),
     deviceId: unsupportedOption(
-      "choose the adapter with VK_DRIVER_FILES or MESA_VK_DEVICE_SELECT in the server's environment",
+      "select the adapter with VK_DRIVER_FILES or MESA_VK_DEVICE_SELECT in the server's environment",
     ),
   }),
   z.strictObject({
@@ -36,14 +36,14 @@ export const executionProviderSchema = z.discriminatedUnion("name", [
     deviceId: deviceIdSchema,
     precision: precisionSchema.default("fp16"),
     memoryLimitBytes: unsupportedOption(
-      "divide the GPU with MIG, or with CUDA_MPS_PINNED_DEVICE_MEM_LIMIT under MPS",
+      "partition the GPU with MIG, or with CUDA_MPS_PINNED_DEVICE_MEM_LIMIT under MPS",
     ),
     arena: tritonOnlyOption,
   }),
   z.strictObject({
     name: z.literal("tensorrt"),
     deviceId: deviceIdSchema,
-    /** TensorRT's own switch for 16 bits is among what cannot be passed on. */
+    /** Selects the graph only: onnxruntime-node cannot set TensorRT's own FP16 switch. */
     precision: precisionSchema.default("fp32"),
     workspaceBytes: tritonOnlyOption,
     engineCacheDirectory: tritonOnlyOption,

@@ -1,4 +1,4 @@
-// A place on the Earth.
+// Geographic points and the distance between them.
 
 export interface GeoPoint {
   readonly latitudeDegrees: number;
@@ -8,14 +8,14 @@ export interface GeoPoint {
 const EARTH_RADIUS_KM = 6_371;
 const toRadians = (degrees: number) => (degrees * Math.PI) / 180;
 
-/** Along the great circle (haversine formula). */
+/** Computes the great-circle distance with the haversine formula. */
 export function greatCircleDistanceKm(from: GeoPoint, to: GeoPoint): number {
   const [phi1, phi2] = [toRadians(from.latitudeDegrees), toRadians(to.latitudeDegrees)];
-  const half = (a: number, b: number) => Math.sin((b - a) / 2) ** 2;
+  const haversineOf = (a: number, b: number) => Math.sin((b - a) / 2) ** 2;
   const haversine =
-    half(phi1, phi2) +
+    haversineOf(phi1, phi2) +
     Math.cos(phi1) *
       Math.cos(phi2) *
-      half(toRadians(from.longitudeDegrees), toRadians(to.longitudeDegrees));
+      haversineOf(toRadians(from.longitudeDegrees), toRadians(to.longitudeDegrees));
   return 2 * EARTH_RADIUS_KM * Math.asin(Math.min(1, Math.sqrt(haversine)));
 }

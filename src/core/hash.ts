@@ -1,4 +1,4 @@
-// SHA-256 through Web Crypto, and the length-prefixed form in which several fields are hashed as one.
+// SHA-256 through Web Crypto, and a length-prefixed encoding to hash several fields as one.
 
 const encoder = new TextEncoder();
 
@@ -15,7 +15,7 @@ export async function sha256Hex(bytes: Uint8Array): Promise<string> {
 }
 
 /**
- * Joins fields so that no two different lists give the same bytes: each field is preceded by its length
+ * Joins fields so that no two different lists give the same bytes. Each field follows its length
  * as an unsigned 32-bit little-endian number. Strings are UTF-8.
  */
 export function encodeLengthPrefixed(

@@ -1,4 +1,4 @@
-// Errors of starting processes and servers, in Node only.
+// Errors of starting processes and servers, which only Node raises.
 
 import { errorFactory, type ErrorTable } from "./errors.ts";
 
@@ -6,16 +6,18 @@ import { errorFactory, type ErrorTable } from "./errors.ts";
 export const processErrorTable = {
   port_in_use: {
     status: 500,
-    remedy: "Stop what listens there, or choose another: {variable}=<port>.",
+    remedy: "Stop the process that listens there, or set another port with {variable}=<port>.",
   },
-  component_failed: { status: 500, remedy: "See the output above it." },
+  component_failed: { status: 500, remedy: "See the output above for the cause." },
 } as const satisfies ErrorTable;
 
 const makeError = errorFactory(processErrorTable);
 
 export const processErrors = {
-  portInUse: (what: string, port: number, variable: string) =>
-    makeError("port_in_use", `Port ${port} for the ${what} is in use.`, { values: { variable } }),
-  componentFailed: (what: string, reason: string, cause?: unknown) =>
-    makeError("component_failed", `The ${what} did not start: ${reason}.`, { cause }),
+  portInUse: (component: string, port: number, variable: string) =>
+    makeError("port_in_use", `Port ${port} for the ${component} is in use.`, {
+      values: { variable },
+    }),
+  componentFailed: (component: string, reason: string, cause?: unknown) =>
+    makeError("component_failed", `The ${component} did not start: ${reason}.`, { cause }),
 } as const;

@@ -1,11 +1,11 @@
-// Tensors and their datatypes, named as in the Open Inference Protocol v2. Row-major, in plain typed arrays.
+// Tensors and their datatypes, named as in the Open Inference Protocol v2. Data is row-major, in plain typed arrays.
 
 import { coreErrors } from "./common-errors.ts";
 import { typedArrays } from "./typed-arrays.ts";
 
 export { typedArrays };
 
-/** What `data` is for each datatype. FP16 and BF16 are raw 16-bit patterns; a BYTES element is its bytes (text: UTF-8). */
+/** Type of `data` for each datatype. FP16 and BF16 are raw 16-bit patterns; a BYTES element is its bytes (text: UTF-8). */
 export interface TensorDataByDatatype {
   BOOL: Uint8Array;
   UINT8: Uint8Array;
@@ -34,10 +34,10 @@ export type TensorOf<D extends Datatype> = {
   };
 }[D];
 export type Tensor = TensorOf<Datatype>;
-/** Tensors by name. */
+/** Tensors, keyed by input or output name. */
 export type NamedTensors = Readonly<Record<string, Tensor>>;
 
-/** What a model declares about one input or output; -1 is a variable dimension. */
+/** Declaration of one model input or output; -1 is a variable dimension. */
 export interface TensorSpec {
   readonly name: string;
   readonly datatype: Datatype;
@@ -50,14 +50,14 @@ export const DATATYPES = [
 ] as const;
 
 /**
- * Number of elements of a shape.
- * @throws invalid_tensor for a negative or fractional dimension, or a product above 2^31 - 1.
+ * Counts the elements of a shape.
+ * @throws invalid_tensor for a negative or fractional dimension, or a product above 2^31 - 1
  */
 export function countElements(name: string, shape: readonly number[]): number {
   let count = 1;
   for (const dimension of shape) {
     if (!Number.isSafeInteger(dimension) || dimension < 0)
-      throw coreErrors.invalidTensor(name, `dimension ${dimension} is not a whole number from 0`);
+      throw coreErrors.invalidTensor(name, `dimension ${dimension} is not a non-negative integer`);
     count *= dimension;
     if (count > 0x7fff_ffff)
       throw coreErrors.invalidTensor(name, `shape [${shape.join(", ")}] has too many elements`);
@@ -65,7 +65,7 @@ export function countElements(name: string, shape: readonly number[]): number {
   return count;
 }
 
-/** Reads a tensor that must be FP32 with `rank` dimensions. */
+/** Narrows a tensor to FP32 with `rank` dimensions. @throws invalid_tensor */
 export function expectFloat32Tensor(
   name: string,
   tensor: Tensor | undefined,

@@ -1,20 +1,20 @@
-// W3C Trace Context (https://www.w3.org/TR/trace-context/): reads and writes `traceparent` and `tracestate`.
+// Parses and formats the headers `traceparent` and `tracestate` of W3C Trace Context (https://www.w3.org/TR/trace-context/).
 
 export interface TraceContext {
   readonly traceId: string;
   readonly parentId: string;
   readonly isSampled: boolean;
-  /** Of the client's vendor, for those further on. */
+  /** Vendor data of the client, forwarded unchanged. */
   readonly traceState: string | undefined;
 }
 
-/** Version 00; no id is all zeros. */
+/** Accepts version 00 only; an id must not be all zeros. */
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/;
-/** Printable ASCII, of the length that everybody has to pass on. */
+/** Accepts printable ASCII, up to the length that the specification requires everyone to forward. */
 const TRACESTATE = /^[\x20-\x7e]{1,512}$/;
 const SAMPLED_FLAG = 1;
 
-/** @returns undefined for what is none: a trace then begins here */
+/** @returns undefined for a missing or invalid context; the caller then starts a trace */
 export function parseTraceContext(
   header: (name: string) => string | undefined,
 ): TraceContext | undefined {

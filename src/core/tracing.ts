@@ -1,70 +1,71 @@
-// The tracing port: what is done for a request, as a tree of spans with W3C Trace Context. Driver: src/telemetry/tracer.ts.
+// Tracing port: records the work of a request as a tree of spans with W3C Trace Context. Driver: src/telemetry/tracer.ts.
 //
-// A span holds what is said here and nothing else: no input, credential, header value or query string ever becomes a fact.
+// Span attributes never contain inputs, credentials, header values or query strings.
 
 import { parseTraceContext, formatTraceHeaders } from "./trace-context.ts";
 
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
 
 export interface SpanOptions {
-  /** A request to another service; `internal` else. */
+  /** `client` for a request to another service; defaults to `internal`. */
   readonly kind?: "client" | "internal";
-  /** By the tracer's clock; now if left out. */
+  /** Start time by the tracer's clock; defaults to now. */
   readonly startMs?: number;
-  /** Spans of other trees that it belongs to as well. */
+  /** Spans of other trees that this span also belongs to. */
   readonly links?: readonly Span[];
 }
 
 export interface Span {
-  /** 32 hexadecimal digits; undefined where nothing is traced and no context came. */
+  /** 32 hexadecimal digits; undefined if tracing is off and the request had no trace context. */
   readonly traceId: string | undefined;
-  /** Whether anything that is told to it is kept, at least until its request is over. */
+  /** Whether the span keeps its attributes, at least until its request ends. */
   readonly isRecording: boolean;
-  /** 16 hexadecimal digits; "" of a span that is not recorded. */
+  /** 16 hexadecimal digits; "" for a span that is not recorded. */
   readonly id: string;
-  /** Whether the whole trace is to be recorded, here and further on. */
+  /** Whether the whole trace is recorded, here and in called services. */
   readonly isSampled: boolean;
-  /** What requests on its behalf carry: `traceparent`, and the client's `tracestate`. */
+  /** Headers for outgoing requests: `traceparent`, and the client's `tracestate`. */
   readonly headers: Readonly<Record<string, string>>;
-  startChild(name: string, facts?: SpanAttributes, options?: SpanOptions): Span;
-  setAttributes(facts: SpanAttributes): void;
-  /** Its tree is worth recording, whatever was sampled. */
+  startChild(name: string, attributes?: SpanAttributes, options?: SpanOptions): Span;
+  setAttributes(attributes: SpanAttributes): void;
+  /** Records the span's tree regardless of the sampling decision. */
   forceRecording(): void;
-  /** Does nothing the second time. @param error code of the error that it ended with */
+  /** Ends the span; later calls have no effect. @param error code of the error that ended the span */
   end(error?: string, endMs?: number): void;
 }
 
 export type WaitUntil = (work: Promise<unknown>) => void;
 
+/** Final attributes of a request's root span. */
+export interface RequestTraceEnd {
+  readonly name: string;
+  readonly attributes: SpanAttributes;
+  /** Error code, only for server-side failures. */
+  readonly error?: string | undefined;
+}
+
 export interface RequestTrace {
   readonly span: Span;
-  /** Nothing of it is recorded without `end`. What of its tree ends later follows. */
-  finish(
-    waitUntil: WaitUntil,
-    end?: {
-      readonly name: string;
-      readonly attributes: SpanAttributes;
-      /** Of a failure that is ours. */ readonly error?: string | undefined;
-    },
-  ): void;
+  /** Records the trace, unless `end` is absent. Spans that end later are sent afterwards. */
+  finish(waitUntil: WaitUntil, end?: RequestTraceEnd): void;
 }
 
 export interface Tracer {
-  /** @param header the request's header of this name */
+  /** @param header reads a request header by name */
   startRequest(header: (name: string) => string | undefined): RequestTrace;
-  /** Work that several requests shared, over now: a tree of its own, recorded where one of them is sampled. */
+  /** Records finished work that several requests shared, as its own tree, if at least one of them is sampled. */
   recordLinkedSpan(
     name: string,
-    facts: SpanAttributes,
+    attributes: SpanAttributes,
     times: { readonly startMs: number; readonly endMs: number },
     requests: readonly Span[],
     error?: string,
   ): Span;
-  /** Sends what waits. Never rejects. */
+  /** Sends the spans in the queue. Never rejects. */
   flush(): Promise<void>;
 }
 
-/** Records nothing, and hands a context on as it came. */
+/** Creates a span that records nothing and forwards the trace context unchanged. */
 export function createNonRecordingSpan(headers: Span["headers"] = {}, traceId?: string): Span {
   const span: Span = {
     traceId,
@@ -82,7 +83,7 @@ export function createNonRecordingSpan(headers: Span["headers"] = {}, traceId?: 
 
 export const NON_RECORDING_SPAN = createNonRecordingSpan();
 
-/** Where nothing is traced. */
+/** Tracer for disabled tracing: forwards the trace context of each request. */
 export const passthroughTracer: Tracer = {
   startRequest(header) {
     const context = parseTraceContext(header);

@@ -1,4 +1,4 @@
-// The array that holds the elements of each numeric datatype. A leaf: the client has it, too.
+// Maps each numeric datatype to its typed array. This module has no imports, because the client bundles it too.
 
 export const typedArrays = {
   BOOL: Uint8Array,

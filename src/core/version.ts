@@ -1,3 +1,3 @@
-// EdgeTier's version, as package.json has it too: the Worker does not carry that along.
+// EdgeTier's version. It repeats package.json, because the Worker does not bundle that file.
 
 export const VERSION = "0.1.0";

@@ -1,4 +1,4 @@
-// What middleware hands to routes.
+// App environment: the variables that middleware sets for routes.
 
 import type { Span } from "../core/tracing.ts";
 import type { RequestContext } from "../serving/request-context.ts";
@@ -8,12 +8,12 @@ export interface AppEnv {
   Variables: {
     /** Set by hono/request-id: the client's `x-request-id`, or a new one. */
     requestId: string;
-    /** Set where requests have to say whose they are. */
+    /** Tenant of the credential; absent if the deployment requires none. */
     tenant?: string;
     authentication?: Authentication;
-    /** Of a request under /v1, decompressed. */
+    /** Maximum size of a decompressed body under /v1, in bytes. */
     maxBodyBytes: number;
-    /** Of the whole request. */
+    /** Root span of the request. */
     span: Span;
     context: RequestContext;
   };

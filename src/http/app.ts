@@ -1,4 +1,4 @@
-// The edge's HTTP application. Everything it needs is injected, so that it runs in workerd, in Node and in tests alike.
+// Edge app: assembles middleware and routes. All dependencies are injected, so that it runs in workerd, Node and tests.
 
 import { protocolErrors } from "../protocol/errors.ts";
 import { Hono } from "hono";
@@ -36,38 +36,32 @@ export interface AppDependencies extends BodyLimits {
   readonly catalog: ModelCatalog;
   readonly predictor: Predictor;
   readonly embedder: Embedder;
-  /** Of requests for embeddings that name none. */
+  /** Model of embeddings requests that name none. */
   readonly defaultEmbeddingModel?: string | undefined;
   readonly openInferenceModels: OpenInferenceModels;
   readonly sessions: Pick<EdgeSessions, "tierStatusOf">;
-  /** Open to everybody by default. */
+  /** Public by default. */
   readonly access?: AccessPolicy;
-  /** Undefined where no region is configured. */
+  /** Undefined if no region is configured. */
   readonly regionPool?: Pick<RegionPool, "listRegions"> | undefined;
-  /** Nothing is counted by default. */
+  /** Metrics are off by default. */
   readonly telemetry?: Telemetry | undefined;
   readonly clock: Clock;
-  /** For how long CDNs keep an alias's answers; not at all by default. */
+  /** Lifetime of an alias's responses in CDNs, in seconds; 0 by default. */
   readonly cdnAliasSeconds?: number;
   readonly log: (record: Readonly<Record<string, unknown>>) => void;
-  /** Passes on what comes, by default. */
+  /** The default tracer only propagates the incoming context. */
   readonly tracer?: Tracer;
-  /** Whether each request is logged. */
+  /** Whether the app writes one log record per request. */
   readonly isAccessLogEnabled?: boolean;
-  /** Requests that compute at the same time. */
+  /** Maximum number of concurrent inference requests. */
   readonly maxInFlight: number;
-  /** Of a request under /v2, which brings tensors. */
+  /** Maximum size of a decompressed body under /v2, in bytes. */
   readonly maxTensorBodyBytes: number;
 }
 
 export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
-  const {
-    catalog: catalogue,
-    openInferenceModels: tensors,
-    clock,
-    log,
-    maxTensorBodyBytes,
-  } = dependencies;
+  const { catalog, openInferenceModels, clock, log, maxTensorBodyBytes } = dependencies;
   const app = new Hono<AppEnv>();
   app.onError(errorHandler(log));
   app.notFound((c) => {
@@ -94,13 +88,13 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
     predictRoutes(dependencies.predictor, { cdnAliasSeconds: dependencies.cdnAliasSeconds ?? 0 }),
   );
   app.route("/", embeddingsRoutes(dependencies.embedder, dependencies.defaultEmbeddingModel));
-  app.route("/", modelRoutes(catalogue, dependencies.sessions));
-  app.route("/", reportRoutes(catalogue));
+  app.route("/", modelRoutes(catalog, dependencies.sessions));
+  app.route("/", reportRoutes(catalog));
   app.route("/", regionRoutes(dependencies.regionPool));
-  app.route("/", healthRoutes(catalogue));
+  app.route("/", healthRoutes(catalog));
   app.route(
     "/",
-    openInferenceRoutes({ catalog: catalogue, models: tensors, maxBodyBytes: maxTensorBodyBytes }),
+    openInferenceRoutes({ catalog, models: openInferenceModels, maxBodyBytes: maxTensorBodyBytes }),
   );
   app.route("/", metricsRoutes(dependencies.telemetry, clock));
   app.route("/", docsRoutes());

@@ -1,4 +1,4 @@
-// What a prediction's response says to HTTP caches, by the cache policy.
+// Cache headers: applies the HTTP cache policy to a prediction's response.
 
 import type { Context } from "hono";
 import {
@@ -11,38 +11,38 @@ import type { Prediction } from "../serving/predictor.ts";
 import type { AppEnv } from "./app-env.ts";
 
 export interface CacheHeaderOptions {
-  /** For how long CDNs keep an alias's answers; 0 where promotions do not purge them. */
+  /** Lifetime of an alias's responses in CDNs, in seconds; 0 if promotions do not purge them. */
   readonly cdnAliasSeconds: number;
 }
 
 /**
  * Sets `cache-control`, `cdn-cache-control` and `cache-tag`.
- * @param mayBeKept as of KeptAnswer
+ * @param allowsStoring as in CacheableResponse
  */
 export function setCacheHeaders(
   c: Context<AppEnv>,
   ref: ModelRef,
-  mayBeKept: boolean,
-  { model, version, isCanarySplit: isDrawn, outcomes }: Prediction,
-  { cdnAliasSeconds: aliasSeconds }: CacheHeaderOptions,
+  allowsStoring: boolean,
+  { model, version, isCanarySplit, outcomes }: Prediction,
+  { cdnAliasSeconds }: CacheHeaderOptions,
 ): HttpCacheDirectives {
   const isPrivate = c.get("context").tenant !== "" || c.req.header("authorization") !== undefined;
   const isDegraded = outcomes.some(({ degraded }) => degraded);
-  const freshness = computeHttpCacheDirectives(
+  const directives = computeHttpCacheDirectives(
     {
       method: c.req.method,
-      allowsStoring: mayBeKept,
+      allowsStoring,
       isPrivate,
       isDegraded,
       isVersionPinned: ref.target.kind === "version",
-      isCanarySplit: isDrawn,
+      isCanarySplit,
     },
-    aliasSeconds,
+    cdnAliasSeconds,
   );
-  c.header("cache-control", freshness.cacheControl);
-  if (freshness.cdnCacheControl !== undefined)
-    c.header("cdn-cache-control", freshness.cdnCacheControl);
-  if (freshness.isCacheable && !isPrivate) {
+  c.header("cache-control", directives.cacheControl);
+  if (directives.cdnCacheControl !== undefined)
+    c.header("cdn-cache-control", directives.cdnCacheControl);
+  if (directives.isCacheable && !isPrivate) {
     const { target } = ref;
     const tags = [
       cacheTags.model(model),
@@ -51,5 +51,5 @@ export function setCacheHeaders(
     ];
     c.header("cache-tag", tags.join());
   }
-  return freshness;
+  return directives;
 }

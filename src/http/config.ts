@@ -1,4 +1,4 @@
-// The edge's configuration, parsed once from the Worker's variables and secrets.
+// Edge configuration: parses the Worker's variables, secrets and bindings once.
 
 import * as z from "zod";
 import { httpUrlText, parseConfig, integerText } from "../core/config.ts";
@@ -15,7 +15,7 @@ import {
   JWT_VARIABLES_MESSAGE,
 } from "./access/access-config.ts";
 
-/** On the platform alone: locally there is no such binding. */
+/** This binding exists only on Cloudflare; local runs have none. */
 const certificateBinding = z
   .custom<{ fetch: RegionFetch }>(
     (value) => value instanceof Object && "fetch" in value && typeof value.fetch === "function",
@@ -32,54 +32,54 @@ const edgeConfigSchema = z
     // The model store
     ...s3VariableSchemas,
     ...trustVariableSchemas,
-    /** For one read of the store. */
+    /** Timeout of one read of the model store. */
     EDGETIER_S3_TIMEOUT_MS: integerText(10_000, 1, 60_000),
-    /** How old an alias may be before it is read again. */
+    /** Age from which an alias is read again. */
     EDGETIER_ALIAS_TTL_MS: integerText(10_000, 0, 3_600_000),
     ...regionVariables,
-    /** One of the regions' EDGETIER_REGION_KEYS: requests to them are signed. */
+    /** Signs requests to regions; one of their EDGETIER_REGION_KEYS. */
     EDGETIER_REGION_KEY: regionKeySchema().optional(),
-    /** A binding of wrangler.toml's `mtls_certificates`, which requests to the region then present. */
+    /** Client certificate of requests to regions: a binding of wrangler.toml's `mtls_certificates`. */
     EDGETIER_REGION_CERTIFICATE: certificateBinding.optional(),
-    // Caches; without Redis there is no L2
+    // Caches; the L2 cache needs Redis
     EDGETIER_REDIS_REST_URL: httpUrlText().optional(),
     EDGETIER_REDIS_REST_TOKEN: z.string().min(1).optional(),
     EDGETIER_REDIS_TIMEOUT_MS: integerText(50, 1, 5_000),
-    /** In the isolate and in the CDN. */
+    /** Lifetime of entries in the isolate and in the CDN. */
     EDGETIER_CACHE_TTL_SECONDS: integerText(3_600, 1, 2_592_000),
     EDGETIER_L2_TTL_SECONDS: integerText(604_800, 1, 2_592_000),
     EDGETIER_L1_MAX_BYTES: integerText(8_388_608, 0, 67_108_864),
-    /** Whether answers are kept in the data centre's cache, too. */
+    /** Whether results are also cached in Cloudflare's data center. */
     EDGETIER_CDN_CACHE: z.enum(["on", "off"]).default("on"),
-    /** For one look-up there. */
+    /** Timeout of one CDN lookup. */
     EDGETIER_CDN_TIMEOUT_MS: integerText(20, 1, 5_000),
-    /** For how long CDNs may keep what is asked of an alias; only where `edgetier model promote` purges them. */
+    /** Lifetime of an alias's responses in CDNs. Set it only if `edgetier model promote` purges them. */
     EDGETIER_CDN_ALIAS_SECONDS: integerText(0, 0, 2_592_000),
-    // Who may ask, and how often
+    // Access and rate limits
     ...accessVariables,
     ...metricsVariables,
     // Traces and logs
     ...traceVariables,
-    /** One record for each request: what the platform keeps of logs costs. */
+    /** One log record per request. It is off by default, because the platform bills stored logs. */
     EDGETIER_ACCESS_LOG: z.enum(["on", "off"]).default("off"),
     // Limits
-    /** Requests that compute at the same time in an isolate; further ones are refused before they are read. */
+    /** Maximum number of concurrent inference requests per isolate; others are rejected before their body is read. */
     EDGETIER_MAX_IN_FLIGHT: integerText(256, 1, 100_000),
     EDGETIER_MAX_BODY_BYTES: integerText(262_144, 1, 104_857_600),
-    /** Of a request that is an image; one in JSON is within the limit above. */
+    /** Maximum size of an image request body; images in JSON count against EDGETIER_MAX_BODY_BYTES. */
     EDGETIER_MAX_IMAGE_BODY_BYTES: integerText(8_388_608, 1, 104_857_600),
-    /** Of a request under /v2, which brings tensors; it is held in memory. */
+    /** Maximum size of a request body under /v2, which is buffered in memory. */
     EDGETIER_MAX_TENSOR_BODY_BYTES: integerText(8_388_608, 1, 104_857_600),
     EDGETIER_MAX_INPUTS: integerText(64, 1, 1_024),
-    /** Of the texts of one request for embeddings together: what it may compute. */
+    /** Maximum number of tokens in one embeddings request, over all its texts. */
     EDGETIER_MAX_TOKENS: integerText(4_096, 1, 1_048_576),
-    /** Share of the requests whose early exits are asked of the last tier again, in the background; 0 is off. */
+    /** Share of requests whose early exits the last tier re-checks in the background; 0 turns the check off. */
     EDGETIER_DRIFT_SHARE: z.coerce.number().min(0).max(1).default(0),
-    /** At one time in an isolate. */
+    /** Maximum number of concurrent drift checks per isolate. */
     EDGETIER_DRIFT_MAX_CHECKS: integerText(2, 1, 64),
-    /** Of requests for embeddings that name no model. */
+    /** Model of embeddings requests that name none. */
     EDGETIER_EMBEDDING_MODEL: z.string().min(1).optional(),
-    /** How many versions keep their labels and preprocessors; the one unused for longest is let go. */
+    /** Maximum number of versions with loaded labels and preprocessors; the least recently used one is evicted. */
     EDGETIER_MAX_LOADED_VERSIONS: integerText(4, 1, 64),
   })
   .refine(
@@ -88,16 +88,16 @@ const edgeConfigSchema = z
       (config.EDGETIER_REDIS_REST_TOKEN === undefined),
     {
       path: ["EDGETIER_REDIS_REST_URL"],
-      message: "EDGETIER_REDIS_REST_URL and EDGETIER_REDIS_REST_TOKEN go together",
+      message: "must be set together with EDGETIER_REDIS_REST_TOKEN",
     },
   )
   .refine(hasCompleteJwtConfig, { path: ["EDGETIER_JWT_ISSUER"], message: JWT_VARIABLES_MESSAGE });
 
 export type EdgeConfig = z.output<typeof edgeConfigSchema>;
 
-/** Their schemas by their names; a function, so that a Worker that does not ask is spared it. */
+/** Schemas by variable name; a function, so that the bundler drops it from the Worker. */
 export const edgeVariableSchemas = () => edgeConfigSchema.shape;
 
-/** @throws invalid_configuration naming every variable that is missing or wrong */
+/** @throws invalid_configuration naming every missing or invalid variable */
 export const parseEdgeConfig = (source: object): EdgeConfig =>
   parseConfig(edgeConfigSchema, source);

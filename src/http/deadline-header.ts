@@ -1,12 +1,11 @@
-// The deadline that a client names: `x-deadline-ms`, or RFC 7240's `prefer: wait=<seconds>`.
+// Deadline header: parses `x-deadline-ms`, or RFC 7240's `prefer: wait=<seconds>`.
 
 import { protocolErrors } from "../protocol/errors.ts";
 import type { HonoRequest } from "hono";
 
-/** Longer is not waited for. */
 export const MAX_DEADLINE_MS = 600_000;
 
-/** @returns milliseconds, or undefined where the client names none. @throws invalid_deadline */
+/** @returns milliseconds, or undefined if the client sets none. @throws invalid_deadline */
 export function parseDeadlineMs(request: HonoRequest): number | undefined {
   const header = request.header("x-deadline-ms");
   if (header !== undefined) return validateDeadlineMs(header, Number(header));

@@ -1,11 +1,11 @@
-// The API page: a static rendering of the OpenAPI document. It loads nothing, so it works offline and under the
-// strictest content security policy; the usual API page components are megabytes from third parties.
+// API page: renders the OpenAPI document as static HTML. It loads no resources, so that it works offline and under the
+// strictest content security policy. The usual API page components load megabytes from third parties.
 
 import { html, raw } from "hono/html";
 import type { OpenApiDocument } from "./openapi.ts";
 import type { OperationObject, ParameterObject } from "./openapi-builders.ts";
 
-/** Its hash is in the page's content security policy: nothing may stand beside it in its element, not even white space. */
+/** Its hash is in the content security policy, so the `<style>` element must contain exactly this text. */
 export const DOCS_PAGE_CSS = `
   :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
   body { max-width: 60rem; margin: 0 auto; padding: 1rem; }
@@ -57,12 +57,12 @@ function renderOperation(path: string, method: string, operation: OperationObjec
               <th></th>
             </tr>
             ${operation.parameters.map(
-              (one) =>
+              (parameter) =>
                 html`<tr>
-                  <td><code>${one.name}</code>${one.required ? " *" : ""}</td>
-                  <td>${one.in}</td>
-                  <td>${renderType(one)}</td>
-                  <td>${one.description ?? ""}</td>
+                  <td><code>${parameter.name}</code>${parameter.required ? " *" : ""}</td>
+                  <td>${parameter.in}</td>
+                  <td>${renderType(parameter)}</td>
+                  <td>${parameter.description ?? ""}</td>
                 </tr>`,
             )}
           </table>`

@@ -1,8 +1,8 @@
-// Which of the edge's variables a deployment must have, and which of them are secrets. The Worker itself does not need this.
+// Edge variables: lists the required ones and the secrets, for deployment tools. The Worker does not import this file.
 
 import { edgeVariableSchemas } from "./config.ts";
 
-/** Set with `wrangler secret put`; they may not stand in wrangler.toml. */
+/** Set them with `wrangler secret put`, never in wrangler.toml. */
 export const EDGE_SECRETS = [
   "EDGETIER_S3_ENDPOINT",
   "EDGETIER_S3_ACCESS_KEY_ID",
@@ -15,25 +15,25 @@ export const EDGE_SECRETS = [
   "EDGETIER_API_KEYS",
 ] as const satisfies readonly (keyof ReturnType<typeof edgeVariableSchemas>)[];
 
-/** One is of no use without the other. */
+/** Pairs of which each variable requires the other. */
 const REQUIRED_TOGETHER = [["EDGETIER_REDIS_REST_URL", "EDGETIER_REDIS_REST_TOKEN"]] as const;
 
-/** Without which no Worker answers: they have no default. */
+/** Variables without a default value. */
 export const requiredVariables = (): string[] =>
   Object.entries(edgeVariableSchemas()).flatMap(([name, schema]) =>
     schema.safeParse(undefined).success ? [] : [name],
   );
 
-/** @param have the names of all that are set, as variables or as secrets */
-export function missingVariables(have: ReadonlySet<string>): string[] {
+/** @param present names of all variables and secrets that are set */
+export function missingVariables(present: ReadonlySet<string>): string[] {
   const missing = [
     ...requiredVariables(),
-    ...REQUIRED_TOGETHER.flatMap((pair) => (pair.some((name) => have.has(name)) ? pair : [])),
+    ...REQUIRED_TOGETHER.flatMap((pair) => (pair.some((name) => present.has(name)) ? pair : [])),
   ];
-  return [...new Set(missing)].filter((name) => !have.has(name));
+  return [...new Set(missing)].filter((name) => !present.has(name));
 }
 
-/** Names that no edge reads: misspelt ones are as if they were not there. */
+/** Names that the edge does not read, such as misspelled ones. */
 export const unknownVariables = (names: readonly string[]): string[] =>
   names.filter(
     (name) => name.startsWith("EDGETIER_") && !Object.hasOwn(edgeVariableSchemas(), name),

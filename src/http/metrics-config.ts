@@ -1,4 +1,4 @@
-// Where what isolates count goes, from the Worker's bindings and variables.
+// Metrics configuration: the bindings and variables that say where isolates report their metrics.
 
 import * as z from "zod";
 import { integerText } from "../core/config.ts";
@@ -6,7 +6,7 @@ import type { MetricsBatch } from "../telemetry/metrics-aggregate.ts";
 import type { AnalyticsEngineDataset } from "../telemetry/analytics-engine.ts";
 import type { Series } from "../telemetry/series-table.ts";
 
-/** functions/edge/metrics-aggregator.ts from the outside. */
+/** Durable Object namespace of functions/edge/metrics-aggregator.ts. */
 export interface MetricsAggregatorNamespace {
   getByName(name: string): {
     /** Resolves when the batch is stored. */
@@ -25,13 +25,13 @@ const optionalBinding = <Binding>(method: string, kind: string) =>
     .optional();
 
 export const metricsVariables = {
-  /** Sums up what all isolates count. Without it there is no GET /metrics, and without EDGETIER_ANALYTICS as well nothing is counted. */
+  /** Aggregates the metrics of all isolates for GET /metrics. Without it and EDGETIER_ANALYTICS, metrics are off. */
   EDGETIER_METRICS: optionalBinding<MetricsAggregatorNamespace>("getByName", "durable_objects"),
-  /** Aggregators; each isolate keeps to one, which takes about a thousand batches a second. */
+  /** Number of aggregators. Each isolate reports to one, which accepts about a thousand batches a second. */
   EDGETIER_METRICS_SHARDS: integerText(1, 1, 64),
-  /** For how long an isolate counts before it reports. */
+  /** Interval between two reports of an isolate. */
   EDGETIER_METRICS_INTERVAL_MS: integerText(1_000, 50, 20_000),
-  /** Of GET /metrics. */
+  /** Scope that GET /metrics requires. */
   EDGETIER_METRICS_SCOPE: z.enum(["admin", "metadata"]).default("admin"),
   EDGETIER_ANALYTICS: optionalBinding<AnalyticsEngineDataset>(
     "writeDataPoint",

@@ -1,5 +1,5 @@
-// Parts of the OpenAPI document, made from zod's schemas: those that have an id stand among its components, and are
-// referred to.
+// OpenAPI builders: convert zod schemas to parts of the OpenAPI document. Schemas with an id become components and are
+// referenced.
 
 import * as z from "zod";
 
@@ -31,12 +31,15 @@ export interface OperationObject {
   readonly responses: Readonly<Record<string, ResponseObject>>;
 }
 
-/** Operations by method, by path. */
+/** Operations by path and method. */
 export type PathsObject = Readonly<Record<string, Readonly<Record<string, OperationObject>>>>;
 
 const componentRef = (id: string) => `#/components/schemas/${id}`;
 
-/** Zod gives every integer the bounds of a double's precision, and calls any union `anyOf`, which generators merge into one type: ours are disjoint. */
+/**
+ * Zod bounds every integer by a double's precision; these bounds are removed. Zod emits `anyOf` for unions, which generators
+ * merge into one type. Our unions are disjoint, so they become `oneOf`.
+ */
 function normalizeForGenerators({
   jsonSchema,
 }: {
@@ -48,16 +51,16 @@ function normalizeForGenerators({
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
 }
 
-/** What every route but health and this description may answer, by configuration. */
+/** Responses that access control can give on every route except health and the API description. */
 export const accessErrorResponses = (
-  refusal: (description: string) => ResponseObject,
+  describeError: (description: string) => ResponseObject,
 ): Readonly<Record<string, ResponseObject>> => ({
-  401: refusal("No credential, or none that is valid; see `www-authenticate`."),
-  403: refusal("The credential lacks the scope, or is not for this model."),
-  429: refusal("Too many requests; see `ratelimit` and `retry-after`."),
+  401: describeError("The credential is missing or invalid; see `www-authenticate`."),
+  403: describeError("The credential lacks the scope, or does not allow this model."),
+  429: describeError("Too many requests; see `ratelimit` and `retry-after`."),
 });
 
-/** A reference, or the schema itself where it has no id. */
+/** A reference, or the schema itself if it has no id. */
 function toSchemaOrRef(schema: z.ZodType): object {
   const id = z.globalRegistry.get(schema)?.id;
   return id === undefined
@@ -65,7 +68,7 @@ function toSchemaOrRef(schema: z.ZodType): object {
     : { $ref: componentRef(id) };
 }
 
-/** Of every schema with an id that has been imported. */
+/** Includes every imported schema that has an id. */
 export function buildComponentSchemas(): Readonly<Record<string, object>> {
   const { schemas } = z.toJSONSchema(z.globalRegistry, {
     uri: componentRef,
@@ -93,9 +96,9 @@ export const describeRequestBody = (schemas: Readonly<Record<string, z.ZodType>>
   ),
 });
 
-/** One for each field. */
+/** @returns one parameter per field */
 export function describeParameters(
-  place: ParameterObject["in"],
+  location: ParameterObject["in"],
   fields: z.ZodObject,
 ): ParameterObject[] {
   const { properties = {}, required = [] } = z.toJSONSchema(fields, {
@@ -108,15 +111,15 @@ export function describeParameters(
     };
     return {
       name,
-      in: place,
-      required: place === "path" || required.includes(name),
+      in: location,
+      required: location === "path" || required.includes(name),
       ...(description === undefined ? {} : { description }),
       schema,
     };
   });
 }
 
-/** Without what a schema says of itself where it stands alone. */
+/** Removes the keywords that only a stand-alone schema document carries. */
 function stripRootKeywords({
   $schema: _schema,
   $id: _id,

@@ -1,4 +1,4 @@
-// GET /metrics in the OpenAPI document.
+// OpenAPI paths: describes GET /metrics.
 
 import * as z from "zod";
 import { metricsSnapshotSchema } from "../protocol/metrics-snapshot.ts";
@@ -17,11 +17,11 @@ export const metricsPaths: PathsObject = {
   "/metrics": {
     get: {
       operationId: "getMetrics",
-      summary: "What all isolates have counted",
-      description: "For Prometheus, or as JSON for who names `application/json` first in `accept`.",
+      summary: "Metrics of all isolates",
+      description: "Prometheus text format, or JSON if `accept` names `application/json` first.",
       responses: {
         200: {
-          description: "All series since the aggregator began.",
+          description: "All series since the aggregator was created.",
           content: describeRequestBody({
             "text/plain": z.string(),
             "application/json": metricsSnapshotSchema,

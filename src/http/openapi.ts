@@ -1,5 +1,5 @@
-// The OpenAPI 3.1 document, made from the wire schemas of src/protocol. (QUERY has no place in OpenAPI 3.1; the
-// description of POST names it.)
+// OpenAPI document: describes the API in OpenAPI 3.1, from the wire schemas of src/protocol. OpenAPI 3.1 has no QUERY
+// method, so the description of POST names it.
 
 import * as z from "zod";
 import {
@@ -40,7 +40,7 @@ export interface OpenApiDocument {
   };
   readonly servers: readonly { readonly url: string }[];
   readonly paths: PathsObject;
-  /** None, or a credential: which, is the deployment's to say. */
+  /** A credential is optional in the document; each deployment decides whether it is required. */
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   readonly components: {
     readonly schemas: Readonly<Record<string, object>>;
@@ -52,12 +52,12 @@ const problemResponse = (description: string) =>
   describeResponse(description, problemDetailsSchema, PROBLEM_MEDIA_TYPE);
 
 const clientErrorResponses = {
-  400: problemResponse("The request is not valid."),
-  404: problemResponse("No such model, version or alias."),
+  400: problemResponse("The request is invalid."),
+  404: problemResponse("The model, version or alias does not exist."),
 };
 const availabilityResponses = {
   ...accessErrorResponses(problemResponse),
-  503: problemResponse("The model store or every tier is out of reach; see `retry-after`."),
+  503: problemResponse("The model store or every tier is unavailable; see `retry-after`."),
 };
 
 const modelPathParameters = describeParameters(
@@ -74,14 +74,14 @@ const predictHeaderParameters = describeParameters(
   z.object({
     "x-deadline-ms": z.int().optional().meta({
       description:
-        "When the answer is wanted, in milliseconds from now; the model's own deadline otherwise.",
+        "Deadline in milliseconds from now; the default is the model's own deadline.",
     }),
     "cache-control": z
       .string()
       .optional()
       .meta({
         description:
-          "`no-cache` or `max-age=0`: a new answer, which is stored; `no-store`: neither read nor stored; `only-if-cached`: 504 rather than a computed answer.",
+          "`no-cache` or `max-age=0` computes and stores a new result. `no-store` bypasses the caches. `only-if-cached` fails with 504 instead of computing.",
         examples: ["no-cache"],
       }),
     "x-request-id": z.string().optional(),
@@ -89,13 +89,13 @@ const predictHeaderParameters = describeParameters(
   }),
 );
 const predictResponses = {
-  200: describeResponse("The answers, in the order of the inputs.", predictResponseSchema),
+  200: describeResponse("The predictions, in the order of the inputs.", predictResponseSchema),
   ...clientErrorResponses,
-  413: problemResponse("The body, an input, or the number of inputs is over its limit."),
-  415: problemResponse("The model does not take the media type, or not this kind of image."),
+  413: problemResponse("The body, an input or the number of inputs exceeds its limit."),
+  415: problemResponse("The model does not accept the media type or this kind of image."),
   ...availabilityResponses,
   504: problemResponse(
-    "No tier could answer within the deadline, or no cache has the answer and none may be computed.",
+    "No tier answered within the deadline, or the result is not cached and must not be computed.",
   ),
 };
 
@@ -106,7 +106,7 @@ const predictionPaths: PathsObject = {
       operationId: "predict",
       summary: "Predict",
       description:
-        "A body in its own media type is one input; its parameters are the query's. The method QUERY takes the same bodies, and is safe to repeat and to cache.",
+        "A body that is not JSON is one input, with its parameters in the query. The method QUERY accepts the same bodies; its requests can be retried and cached.",
       parameters: [
         ...modelPathParameters,
         ...predictHeaderParameters,
@@ -130,16 +130,16 @@ const predictionPaths: PathsObject = {
       ],
       responses: {
         ...predictResponses,
-        304: describeEmptyResponse("The client has this answer already."),
+        304: describeEmptyResponse("The client already has this response."),
       },
     },
   },
   "/v1/regions": {
     get: {
       operationId: "listRegions",
-      summary: "Regions: where, how near, how quick, how well",
+      summary: "Location, distance, latency and health of the regions",
       responses: {
-        200: describeResponse("The nearest first.", regionListSchema),
+        200: describeResponse("The regions, nearest first.", regionListSchema),
         ...accessErrorResponses(problemResponse),
       },
     },
@@ -147,7 +147,7 @@ const predictionPaths: PathsObject = {
   "/v1/models": {
     get: {
       operationId: "listModels",
-      summary: "What is served",
+      summary: "List the served models",
       responses: {
         200: describeResponse("All models.", modelListSchema),
         ...availabilityResponses,
@@ -157,7 +157,7 @@ const predictionPaths: PathsObject = {
   "/v1/models/{model}": {
     get: {
       operationId: "getModel",
-      summary: "Versions, aliases, tiers, thresholds and measured figures of a model",
+      summary: "Versions, aliases, tiers, thresholds and figures of a model",
       parameters: modelPathParameters,
       responses: {
         200: describeResponse("The model.", modelDetailSchema),
@@ -169,11 +169,11 @@ const predictionPaths: PathsObject = {
   "/v1/models/{model}/report": {
     get: {
       operationId: "getReport",
-      summary: "How well a model's confidences fit, and what other thresholds would do",
+      summary: "Calibration report of a model, with the effect of other thresholds",
       parameters: modelPathParameters,
       responses: {
         200: describeResponse(
-          "The report, as it was published with the version.",
+          "The report that was published with the version.",
           modelReportSchema,
         ),
         ...clientErrorResponses,
@@ -189,26 +189,26 @@ const embeddingsPaths: PathsObject = {
   [EMBEDDINGS_PATH]: {
     post: {
       operationId: "embed",
-      summary: "Texts to vectors, in OpenAI's shape",
+      summary: "Embed texts, in OpenAI's format",
       description:
-        "OpenAI's clients work unchanged, with this server's `/v1` as their base URL. One tier answers: the edge's if the model has one, else the region's.",
+        "OpenAI's clients work unchanged with this server's `/v1` as their base URL. The edge tier answers if the model has one, and otherwise the region tier.",
       parameters: predictHeaderParameters,
       requestBody: describeRequestBody({ "application/json": embeddingsRequestSchema }),
       responses: {
-        200: describeResponse("A vector for each input, in their order.", embeddingsResponseSchema),
+        200: describeResponse("One vector per input, in order.", embeddingsResponseSchema),
         400: embeddingsProblemResponse(
-          "The request is not valid, or the model gives no embeddings.",
+          "The request is invalid, or the model returns no embeddings.",
         ),
-        404: embeddingsProblemResponse("No such model, version or alias."),
+        404: embeddingsProblemResponse("The model, version or alias does not exist."),
         413: embeddingsProblemResponse(
-          "The body, an input, or the number of inputs or tokens is over its limit.",
+          "The body, an input, or the number of inputs or tokens exceeds its limit.",
         ),
         415: embeddingsProblemResponse("The body is not JSON."),
         ...accessErrorResponses(embeddingsProblemResponse),
         503: embeddingsProblemResponse(
-          "The model store or the tier is out of reach; see `retry-after`.",
+          "The model store or the tier is unavailable; see `retry-after`.",
         ),
-        504: embeddingsProblemResponse("No tier could answer within the deadline."),
+        504: embeddingsProblemResponse("No tier answered within the deadline."),
       },
     },
   },
@@ -237,7 +237,7 @@ export function buildOpenApiDocument(): OpenApiDocument {
         bearer: {
           type: "http",
           scheme: "bearer",
-          description: "An API key, or a token of the issuer that the deployment trusts.",
+          description: "An API key, or a token from the issuer that the deployment trusts.",
         },
       },
     },

@@ -1,4 +1,4 @@
-// Reads a request's body, decompressed and within its limit, as bytes, or strictly as JSON.
+// Request body: reads it within its limit, decompressed, as bytes or as strict JSON.
 
 import { protocolErrors } from "../protocol/errors.ts";
 import type { Context, HonoRequest } from "hono";
@@ -9,7 +9,7 @@ import type { AppEnv } from "./app-env.ts";
 
 const NO_MEDIA_TYPE = "(none)";
 
-/** The media type without parameters, in lower case. */
+/** Media type without parameters, in lower case. */
 export function mediaTypeOf(request: HonoRequest): string {
   return request.header("content-type")?.split(";")[0]?.trim().toLowerCase() ?? NO_MEDIA_TYPE;
 }

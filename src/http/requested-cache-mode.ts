@@ -1,11 +1,11 @@
-// What a request says of caches: `cache-control` (RFC 9111, section 5.2.1), which a parameter of its own goes before.
+// Cache mode: parses a request's `cache-control` (RFC 9111, section 5.2.1). The `cache` parameter takes precedence.
 
 import type { HonoRequest } from "hono";
 import type { CacheMode } from "../cache/cache-policy.ts";
 
 /**
- * Answers do not age (their version is in their key), so that of the ages that a client may name only `max-age=0` says anything.
- * @param parameter as the body or the query has it
+ * Cached results do not age, because their key contains the version. Therefore `max-age=0` is the only age that matters.
+ * @param parameter `cache` of the body or the query
  */
 export function parseCacheMode(request: HonoRequest, parameter: CacheMode | undefined): CacheMode {
   if (parameter !== undefined) return parameter;
@@ -13,8 +13,8 @@ export function parseCacheMode(request: HonoRequest, parameter: CacheMode | unde
     .toLowerCase()
     .split(",")
     .map((directive) => directive.trim().replaceAll('"', ""));
-  const says = (pattern: RegExp) => directives.some((directive) => pattern.test(directive));
-  if (says(/^only-if-cached$/)) return "only-if-cached";
-  if (says(/^no-store$/)) return "bypass";
-  return says(/^(no-cache|max-age=0+)$/) ? "refresh" : "use";
+  const hasDirective = (pattern: RegExp) => directives.some((directive) => pattern.test(directive));
+  if (hasDirective(/^only-if-cached$/)) return "only-if-cached";
+  if (hasDirective(/^no-store$/)) return "bypass";
+  return hasDirective(/^(no-cache|max-age=0+)$/) ? "refresh" : "use";
 }

@@ -1,4 +1,4 @@
-/** Position of the largest number, the first of equal ones; 0 for an empty row. */
+/** Returns the position of the largest number, the first of equal ones; 0 for an empty row. */
 export function argmax(row: ArrayLike<number>): number {
   let best = 0;
   for (let index = 1; index < row.length; index++)

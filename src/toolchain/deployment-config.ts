@@ -1,4 +1,4 @@
-// What the operator decides about an edge deployment: the key `edgetier` of package.json. Everything has a default.
+// Deployment configuration: the key `edgetier` of package.json. Every field has a default.
 
 import { coreErrors } from "../core/common-errors.ts";
 import { readFile } from "node:fs/promises";
@@ -9,7 +9,7 @@ import { reasonOf } from "../core/errors.ts";
 import { writeFileAtomic } from "./write-file-atomic.ts";
 
 const MiB = 1024 * 1024;
-const byteCount = (byDefault: number) => z.int().min(0).default(byDefault);
+const byteCount = (defaultBytes: number) => z.int().min(0).default(defaultBytes);
 
 export const deploymentLimitsSchema = z.strictObject({
   /** Script, engine and data together; Cloudflare's limit since September 2026. */
@@ -22,40 +22,64 @@ export const deploymentLimitsSchema = z.strictObject({
   isolateBytes: byteCount(128 * MiB),
 });
 
+/** Former name of the engine `stripped`, still accepted. */
+const FORMER_STRIPPED = "cut";
+
 const deploymentConfigSchema = z.strictObject({
-  /** `full` keeps onnxruntime-web's whole engine. */
-  engine: z.enum(["cut", "full"]).default("cut"),
-  /** A full engine beside the cut one; `auto`: where a model has no region tier to fall back on. */
+  /** `stripped` keeps the functions that the models call; `full` deploys all of onnxruntime-web's engine. */
+  engine: z
+    .preprocess(
+      (value) => (value === FORMER_STRIPPED ? "stripped" : value),
+      z.enum(["stripped", "full"]),
+    )
+    .default("stripped"),
+  /** Whether to bundle the full engine in addition to a stripped one. `auto`: if a model has no region tier to fall back on. */
   fallbackEngine: z.enum(["auto", "always", "never"]).default("auto"),
-  /** What a cut engine may take, gzipped; room that the profiles leave goes to functions that might be needed. */
+  /** Maximum gzipped size of a stripped engine. Functions that the profiles did not enter fill the remaining budget. */
   engineGzipBytes: byteCount(150_000),
-  /** Memory that first tiers may take at module scope together; those beyond it are loaded when they are asked for. */
+  /** Maximum memory of all first tiers restored at module scope. Tiers beyond it are loaded by their first request. */
   bundledMemoryBytes: byteCount(64 * MiB),
-  /** Of labels and preprocessors' files that come along with the Worker together; none do if they are larger. */
+  /** Maximum total size of bundled labels and preprocessor files. If they are larger, none is bundled. */
   bundledArtifactBytes: byteCount(MiB),
-  /** WebAssembly memory of all sessions of an isolate together; it has 128 MiB for everything. */
+  /** Maximum WebAssembly memory of all sessions of an isolate, which has 128 MiB for everything. */
   sessionBudgetBytes: byteCount(80 * MiB),
-  /** Memory that decoding one image may take at the edge, beside the sessions; larger ones are the region's. A photo of 12 megapixels takes 40 MB. */
+  /**
+   * Maximum memory for decoding one image at the edge, in addition to the sessions. Larger images go to the region.
+   * A photo of 12 megapixels takes 40 MB.
+   */
   imageMemoryBytes: byteCount(44 * MiB),
   warmUpRuns: z.int().min(0).max(100).default(2),
-  /** Numbers, in the full engine, of functions to keep in any case; `edgetier engine build --traps` adds what a log tells. */
+  /** Indices in the full engine of functions to keep in any case. `edgetier engine build --traps` adds those in a log. */
   keepFunctions: z.array(z.int().min(0)).default([]),
   limits: deploymentLimitsSchema.prefault({}),
 });
 export type DeploymentConfig = z.output<typeof deploymentConfigSchema>;
 export type DeploymentLimits = DeploymentConfig["limits"];
 
-/** @param folder of the package.json @throws invalid_configuration naming every problem */
-export async function readDeploymentConfig(folder: string): Promise<DeploymentConfig> {
-  const parsed = deploymentConfigSchema.safeParse((await readPackage(folder))["edgetier"] ?? {});
+/**
+ * Reads the deployment configuration.
+ * @param folder contains the package.json
+ * @param onWarning receives one line for each deprecated value
+ * @throws invalid_configuration naming every problem
+ */
+export async function readDeploymentConfig(
+  folder: string,
+  onWarning: (line: string) => void = () => {},
+): Promise<DeploymentConfig> {
+  const json = (await readPackage(folder))["edgetier"] ?? {};
+  const parsed = deploymentConfigSchema.safeParse(json);
   if (!parsed.success)
     throw coreErrors.invalidConfiguration(
       formatZodIssues(parsed.error).map((problem) => `package.json, edgetier: ${problem}`),
     );
+  if ((json as { readonly engine?: unknown }).engine === FORMER_STRIPPED)
+    onWarning(
+      `package.json, edgetier.engine: "${FORMER_STRIPPED}" is deprecated. Write "stripped".`,
+    );
   return parsed.data;
 }
 
-/** Adds to `keepFunctions` in the package.json, so that later builds keep them, too. @throws invalid_configuration */
+/** Adds functions to `keepFunctions` in the package.json, so that later builds keep them. @throws invalid_configuration */
 export async function addKeepFunctions(
   folder: string,
   functions: readonly number[],

@@ -1,60 +1,60 @@
-// What the doctor measures of a deployment.
+// Types of the measurements that `edgetier doctor` takes of a deployment.
 
 export interface FileSize {
   readonly bytes: number;
   readonly gzipBytes: number;
 }
 
-/** What `wrangler deploy` uploads. */
+/** Sizes of the files that `wrangler deploy` uploads. */
 export interface UploadSizes {
   readonly script: FileSize;
   readonly engine: FileSize;
-  /** The full engine beside a cut one. */
+  /** The full engine, if it is bundled in addition to a stripped one. */
   readonly fallback: FileSize | undefined;
-  /** Absent where no edge tier takes images. */
+  /** Absent if no edge tier takes images. */
   readonly imageDecoders?: FileSize | undefined;
-  /** Snapshots, labels and preprocessors' files. */
+  /** Snapshots, labels and preprocessor files. */
   readonly data: FileSize;
   readonly totalBytes: number;
 }
 
-/** What counts against the platform's limit of one isolate. */
+/** Memory that counts against the platform's limit for one isolate. */
 export interface IsolateMemory {
-  /** Of JavaScript's heap, what V8 has committed. */
+  /** Committed part of the V8 heap. */
   readonly heapBytes: number;
-  /** Contents of ArrayBuffers, the bundled data among them. */
+  /** Contents of ArrayBuffers, including the bundled data. */
   readonly bufferBytes: number;
-  /** WebAssembly memory: the sessions. */
+  /** WebAssembly memory, which the sessions occupy. */
   readonly wasmBytes: number;
 }
 
 export interface MemoryMeasurements {
-  /** When each model has answered once. */
+  /** Memory after one response of each model. */
   readonly cold: IsolateMemory;
-  /** After hundreds of requests. */
+  /** Memory after hundreds of requests. */
   readonly steady: IsolateMemory;
-  /** At most, of a workerd process, without what it takes for an empty Worker; undefined where the platform does not tell. */
+  /** Peak of the workerd process, minus that of an empty Worker; undefined if the platform does not report it. */
   readonly processBytes: number | undefined;
 }
 
-/** An edge tier, as the Worker itself says that it serves it. */
+/** An edge tier, as the Worker reports it. */
 export interface MeasuredGraph {
   readonly model: string;
   readonly tier: string;
-  /** Two tiers of one graph share what is bundled. */
+  /** Two tiers with the same graph share one bundled snapshot. */
   readonly sha256: string;
   readonly how: "bundled" | "snapshot" | "plain" | "not";
-  /** Why not. */
+  /** Why the edge does not serve the tier. */
   readonly reason?: string | undefined;
-  /** Of its session when it starts; null where it has no snapshot that tells. */
+  /** Memory of the session at start; null if the tier has no snapshot to read it from. */
   readonly memoryBytes: number | null;
-  /** Inputs that it was asked about while memory was measured; null where it was not. */
+  /** Number of inputs that the tier ran while memory was measured; null if it ran none. */
   readonly measuredInputs: number | null;
 }
 
 export interface DeploymentMeasurements {
   readonly upload: UploadSizes;
-  /** CPU time of the global scope. */
+  /** CPU time of the Worker's global scope. */
   readonly startupCpuMs: number;
   readonly memory: MemoryMeasurements;
   readonly graphs: readonly MeasuredGraph[];

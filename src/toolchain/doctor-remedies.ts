@@ -1,4 +1,4 @@
-// What can be done about a limit that a deployment exceeds: only what would change this very deployment.
+// Suggests remedies for an exceeded deployment limit. Remedies that would not change this deployment are left out.
 
 import type { DeploymentConfig, DeploymentLimits } from "./deployment-config.ts";
 import type { DeploymentMeasurements } from "./doctor-measurements.ts";
@@ -9,7 +9,7 @@ interface RemedyContext {
   readonly engine: EngineReport["engine"];
 }
 
-/** @returns one sentence */
+/** @returns imperatives, in one sentence or as a list of alternatives */
 export function suggestRemedies(
   name: keyof DeploymentLimits,
   { upload, memory, graphs }: DeploymentMeasurements,
@@ -18,38 +18,38 @@ export function suggestRemedies(
   const bundledCount = graphs.filter(({ how }) => how === "bundled").length;
   const fewerBundled = remedyIf(
     bundledCount > 0,
-    `bundle fewer models: lower edgetier.bundledMemoryBytes in package.json (now ${config.bundledMemoryBytes}; ${bundledCount} bundled, ${upload.data.bytes} bytes of data), those beyond it are read from the store`,
+    `lower edgetier.bundledMemoryBytes in package.json to bundle fewer models (now ${config.bundledMemoryBytes}; ${bundledCount} bundled, ${upload.data.bytes} bytes of data); the others are read from the store`,
   );
-  const cutTheEngine = remedyIf(
+  const stripEngine = remedyIf(
     engine.kind === "full",
     config.engine === "full"
-      ? 'set edgetier.engine to "cut" in package.json'
-      : `have the engine cut; it is whole because ${engine.kind === "full" ? engine.reason : ""}`,
+      ? 'set edgetier.engine to "stripped" in package.json'
+      : `fix the cause of the full engine (${engine.kind === "full" ? engine.reason : ""}) so that it is stripped`,
   );
   const noFallback = remedyIf(
     upload.fallback !== undefined,
-    `set edgetier.fallbackEngine to "never" in package.json: the full engine beside the cut one takes ${upload.fallback?.bytes} bytes`,
+    `set edgetier.fallbackEngine to "never" in package.json to drop the full engine (${upload.fallback?.bytes} bytes)`,
   );
-  const fewerAtTheEdge = 'let a region serve a large tier: "place": "region" in its model.json';
+  const fewerEdgeTiers = 'move a large tier to a region with "place": "region" in its model.json';
   const raise = `raise edgetier.limits.${name} if the platform allows more`;
 
   const remedies: Record<keyof DeploymentLimits, readonly (string | undefined)[]> = {
-    workerBytes: [cutTheEngine, noFallback, fewerBundled, raise],
+    workerBytes: [stripEngine, noFallback, fewerBundled, raise],
     scriptGzipBytes: [
-      "find what takes the room with `npx wrangler deploy --dry-run --outdir dist/upload --metafile` and import less in functions/edge/main.ts",
+      "list the largest modules with `npx wrangler deploy --dry-run --outdir dist/upload --metafile` and import fewer of them in functions/edge/main.ts",
       raise,
     ],
     engineGzipBytes: [
-      cutTheEngine,
+      stripEngine,
       remedyIf(
         engine.kind === "cut",
-        `lower edgetier.engineGzipBytes in package.json (now ${config.engineGzipBytes}): room that the profiles leave goes to functions that might be needed`,
+        `lower edgetier.engineGzipBytes in package.json (now ${config.engineGzipBytes}) to keep fewer functions beyond the profiled ones`,
       ),
       remedyIf(
         engine.kind === "cut" && config.keepFunctions.length > 0,
-        `keep fewer than the ${config.keepFunctions.length} functions of edgetier.keepFunctions`,
+        `remove some of the ${config.keepFunctions.length} functions from edgetier.keepFunctions`,
       ),
-      remedyIf(engine.kind === "cut", fewerAtTheEdge),
+      remedyIf(engine.kind === "cut", fewerEdgeTiers),
       raise,
     ],
     startupCpuMs: [
@@ -58,18 +58,18 @@ export function suggestRemedies(
         `lower edgetier.warmUpRuns in package.json (now ${config.warmUpRuns})`,
       ),
       fewerBundled,
-      cutTheEngine,
+      stripEngine,
       noFallback,
       raise,
     ],
     isolateBytes: [
       fewerBundled,
-      `lower edgetier.sessionBudgetBytes in package.json (now ${config.sessionBudgetBytes}; sessions took ${Math.max(memory.cold.wasmBytes, memory.steady.wasmBytes)} bytes), or EDGETIER_L1_MAX_BYTES or EDGETIER_MAX_INPUTS in wrangler.toml`,
-      fewerAtTheEdge,
+      `lower edgetier.sessionBudgetBytes in package.json (now ${config.sessionBudgetBytes}; sessions used ${Math.max(memory.cold.wasmBytes, memory.steady.wasmBytes)} bytes), or EDGETIER_L1_MAX_BYTES or EDGETIER_MAX_INPUTS in wrangler.toml`,
+      fewerEdgeTiers,
       raise,
     ],
   };
-  return joinRemedies(remedies[name].filter((one) => one !== undefined));
+  return joinRemedies(remedies[name].filter((remedy) => remedy !== undefined));
 }
 
 const remedyIf = (applies: boolean, remedy: string): string | undefined =>
@@ -77,6 +77,6 @@ const remedyIf = (applies: boolean, remedy: string): string | undefined =>
 
 function joinRemedies(remedies: readonly string[]): string {
   const text =
-    remedies.length === 1 ? (remedies[0] ?? "") : `Any of these helps: ${remedies.join("; ")}`;
+    remedies.length === 1 ? (remedies[0] ?? "") : `Do any of these: ${remedies.join("; or ")}`;
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }

@@ -1,4 +1,4 @@
-// The doctor's judgement: measurements of a deployment against its limits, with remedies. No input or output.
+// Diagnosis of a deployment: compares its measurements with its limits and adds remedies. Pure, without input or output.
 
 import { toolchainErrors } from "./errors.ts";
 import { type EdgeTierError } from "../core/errors.ts";
@@ -11,22 +11,22 @@ import type {
 import { suggestRemedies } from "./doctor-remedies.ts";
 import type { EngineReport } from "./engine/engine-report.ts";
 
-/** In the order of the report. */
+/** Titles of the checks, in the order of the report. */
 export const CHECK_TITLES = {
   scriptBytes: "script",
   scriptGzipBytes: "script, gzip",
   engineBytes: "engine",
   engineGzipBytes: "engine, gzip",
-  fallbackBytes: "full engine beside it",
-  fallbackGzipBytes: "full engine beside it, gzip",
+  fallbackBytes: "fallback engine",
+  fallbackGzipBytes: "fallback engine, gzip",
   imageDecoderBytes: "image decoders",
   imageDecoderGzipBytes: "image decoders, gzip",
   dataBytes: "bundled data",
   workerBytes: "Worker, uncompressed",
   startupCpuMs: "start-up CPU",
-  coldBytes: "isolate's memory, after a cold start",
-  steadyBytes: "isolate's memory, steady state",
-  isolateBytes: "isolate's memory, peak",
+  coldBytes: "isolate memory, after a cold start",
+  steadyBytes: "isolate memory, steady state",
+  isolateBytes: "isolate memory, peak",
   bundledMemoryBytes: "sessions restored at start",
   processBytes: "process, peak resident, above an empty Worker",
 } as const satisfies Readonly<Record<keyof DeploymentLimits, string>> &
@@ -35,12 +35,12 @@ export type CheckName = keyof typeof CHECK_TITLES;
 
 export interface LimitCheck {
   readonly name: CheckName;
-  /** Null where it was not measured. */
+  /** Null if the platform cannot measure it. */
   readonly measured: number | null;
-  /** Null where there is none. */
+  /** Null for figures without a limit. */
   readonly limit: number | null;
   readonly unit: "bytes" | "ms";
-  /** False only for a limit that is exceeded. */
+  /** False only if a limit is exceeded. */
   readonly ok: boolean;
   readonly remedy?: string;
   readonly note?: string;
@@ -54,80 +54,103 @@ export interface Diagnosis {
 
 export const NOT_MEASURED = "not measured on this platform";
 
-/** @param deployment.limits may differ from those of the configuration */
+interface DiagnosedDeployment {
+  readonly config: DeploymentConfig;
+  /** Limits to check against; they may differ from those of `config`. */
+  readonly limits: DeploymentLimits;
+  readonly engine: EngineReport["engine"];
+}
+
+/** Compares measurements with limits. */
 export function diagnose(
   measured: DeploymentMeasurements,
-  deployment: {
-    readonly config: DeploymentConfig;
-    readonly limits: DeploymentLimits;
-    readonly engine: EngineReport["engine"];
-  },
+  deployment: DiagnosedDeployment,
 ): Diagnosis {
-  const { upload, startupCpuMs, memory, graphs } = measured;
-  const { limits } = deployment;
-  const fact = (name: CheckName, value: number | undefined): LimitCheck => {
-    const base = {
-      name,
-      measured: value ?? null,
-      limit: null,
-      unit: name.endsWith("Ms") ? "ms" : "bytes",
-      ok: true,
-    } as const;
-    return value === undefined ? { ...base, note: NOT_MEASURED } : base;
-  };
-  const limited = (name: keyof DeploymentLimits, value: number): LimitCheck => {
-    const ok = value <= limits[name];
+  const checkLimit = (name: keyof DeploymentLimits, value: number): LimitCheck => {
+    const limit = deployment.limits[name];
+    const ok = value <= limit;
     return {
-      ...fact(name, value),
-      limit: limits[name],
+      ...describeFigure(name, value),
+      limit,
       ok,
       ...(ok ? {} : { remedy: suggestRemedies(name, measured, deployment) }),
     };
   };
-  const bundled = new Map(
+  const checks = [
+    ...checkUpload(measured, checkLimit),
+    checkLimit("startupCpuMs", measured.startupCpuMs),
+    ...checkMemory(measured, checkLimit),
+  ];
+  return { checks, graphs: measured.graphs, ok: checks.every(({ ok }) => ok) };
+}
+
+type CheckLimit = (name: keyof DeploymentLimits, value: number) => LimitCheck;
+
+/** A figure without a limit. */
+function describeFigure(name: CheckName, value: number | undefined): LimitCheck {
+  const figure = {
+    name,
+    measured: value ?? null,
+    limit: null,
+    unit: name.endsWith("Ms") ? "ms" : "bytes",
+    ok: true,
+  } as const;
+  return value === undefined ? { ...figure, note: NOT_MEASURED } : figure;
+}
+
+function checkUpload({ upload }: DeploymentMeasurements, checkLimit: CheckLimit): LimitCheck[] {
+  const { script, engine, fallback, imageDecoders, data, totalBytes } = upload;
+  return [
+    describeFigure("scriptBytes", script.bytes),
+    checkLimit("scriptGzipBytes", script.gzipBytes),
+    describeFigure("engineBytes", engine.bytes),
+    checkLimit("engineGzipBytes", engine.gzipBytes),
+    ...(fallback === undefined
+      ? []
+      : [
+          describeFigure("fallbackBytes", fallback.bytes),
+          describeFigure("fallbackGzipBytes", fallback.gzipBytes),
+        ]),
+    ...(imageDecoders === undefined
+      ? []
+      : [
+          describeFigure("imageDecoderBytes", imageDecoders.bytes),
+          describeFigure("imageDecoderGzipBytes", imageDecoders.gzipBytes),
+        ]),
+    describeFigure("dataBytes", data.bytes),
+    checkLimit("workerBytes", totalBytes),
+  ];
+}
+
+function checkMemory(
+  { memory, graphs }: DeploymentMeasurements,
+  checkLimit: CheckLimit,
+): LimitCheck[] {
+  const coldBytes = totalIsolateBytes(memory.cold);
+  const steadyBytes = totalIsolateBytes(memory.steady);
+  return [
+    describeFigure("coldBytes", coldBytes),
+    describeFigure("steadyBytes", steadyBytes),
+    checkLimit("isolateBytes", Math.max(coldBytes, steadyBytes)),
+    describeFigure("bundledMemoryBytes", totalBundledBytes(graphs)),
+    describeFigure("processBytes", memory.processBytes),
+  ];
+}
+
+/** Tiers with the same graph share one bundled session, so each graph counts once. */
+function totalBundledBytes(graphs: readonly MeasuredGraph[]): number {
+  const bytesByGraph = new Map(
     graphs.flatMap(({ how, sha256, memoryBytes }) =>
       how === "bundled" ? [[sha256, memoryBytes ?? 0]] : [],
     ),
   );
-  const checks = [
-    fact("scriptBytes", upload.script.bytes),
-    limited("scriptGzipBytes", upload.script.gzipBytes),
-    fact("engineBytes", upload.engine.bytes),
-    limited("engineGzipBytes", upload.engine.gzipBytes),
-    ...(upload.fallback === undefined
-      ? []
-      : [
-          fact("fallbackBytes", upload.fallback.bytes),
-          fact("fallbackGzipBytes", upload.fallback.gzipBytes),
-        ]),
-    ...(upload.imageDecoders === undefined
-      ? []
-      : [
-          fact("imageDecoderBytes", upload.imageDecoders.bytes),
-          fact("imageDecoderGzipBytes", upload.imageDecoders.gzipBytes),
-        ]),
-    fact("dataBytes", upload.data.bytes),
-    limited("workerBytes", upload.totalBytes),
-    limited("startupCpuMs", startupCpuMs),
-    fact("coldBytes", totalIsolateBytes(memory.cold)),
-    fact("steadyBytes", totalIsolateBytes(memory.steady)),
-    limited(
-      "isolateBytes",
-      Math.max(totalIsolateBytes(memory.cold), totalIsolateBytes(memory.steady)),
-    ),
-    fact(
-      "bundledMemoryBytes",
-      [...bundled.values()].reduce((sum, bytes) => sum + bytes, 0),
-    ),
-    fact("processBytes", memory.processBytes),
-  ];
-  return { checks, graphs, ok: checks.every(({ ok }) => ok) };
+  return [...bytesByGraph.values()].reduce((sum, bytes) => sum + bytes, 0);
 }
 
 const totalIsolateBytes = ({ heapBytes, bufferBytes, wasmBytes }: IsolateMemory): number =>
   heapBytes + bufferBytes + wasmBytes;
 
-/** One limit_exceeded for each check that failed. */
+/** Returns one `limit_exceeded` error for each failed check. */
 export function limitErrors({ checks }: Diagnosis): EdgeTierError[] {
   return checks.flatMap(({ name, measured, limit, unit, ok, remedy = "" }) =>
     ok

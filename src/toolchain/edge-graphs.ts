@@ -1,11 +1,11 @@
-// What of its model projects a deployment's edge needs: the graphs of edge tiers, and the small files beside them.
+// Collects from model projects what a deployment's edge needs: the graphs of edge tiers, labels and preprocessor files.
 
 import { publishingErrors } from "../registry/publishing-errors.ts";
 import type { PublishSource } from "../registry/publish.ts";
 import { sha256HexSync } from "./sha256-sync.ts";
 import type { DeployedGraph } from "./engine/build-deployment.ts";
 
-/** Labels and preprocessors' files of a project with edge tiers, by SHA-256. */
+/** Labels and preprocessor files of a project with edge tiers, by SHA-256. */
 export function collectEdgeArtifacts({
   project,
   files,
@@ -25,20 +25,20 @@ export function collectEdgeArtifacts({
   });
 }
 
-/** Whether an edge tier takes images, so that the Worker has to bring their decoders along. */
+/** Whether an edge tier takes images, so that the Worker must bundle the image decoders. */
 export function hasEdgeImageTier({ project }: PublishSource): boolean {
   return (
     project.task === "image-classification" && project.tiers.some(({ place }) => place === "edge")
   );
 }
 
-/** @throws invalid_project if the project names a graph that `source.files` does not have */
+/** @throws invalid_project if the project names a graph that `source.files` lacks */
 export function collectEdgeGraphs({ project, files }: PublishSource): DeployedGraph[] {
   return project.tiers.flatMap((tier, position) => {
     if (tier.place !== "edge") return [];
     const bytes = files.get(tier.graph);
     if (bytes === undefined)
-      throw publishingErrors.invalidProject(project.model, [`the file ${tier.graph} is missing`]);
+      throw publishingErrors.invalidProject(project.model, [`${tier.graph} is missing`]);
     const sha256 = sha256HexSync(bytes);
     const hasRegion = project.tiers.some(({ place }) => place === "region");
     return [

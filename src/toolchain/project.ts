@@ -1,5 +1,5 @@
-// Reads a model project folder: model.json and the files it names, which must lie inside the folder. All problems are
-// reported together.
+// Reads a model project folder: model.json and the files that it names. The files must lie inside the folder. All
+// problems are reported together.
 
 import { publishingErrors } from "../registry/publishing-errors.ts";
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
@@ -21,9 +21,9 @@ export const PROJECT_FILE = "model.json";
 const RECIPE_FILE = "recipe/README.md";
 
 /**
- * @param folder of the project; `model.json` lies in it.
- * @returns the project and the bytes of every file it names, by the path that names it.
- * @throws invalid_project naming every problem.
+ * @param folder contains `model.json`
+ * @returns the project and the bytes of every file that it names, by path
+ * @throws invalid_project naming every problem
  */
 export async function readProject(folder: string): Promise<PublishSource> {
   const project = await readProjectFile(folder);
@@ -33,7 +33,7 @@ export async function readProject(folder: string): Promise<PublishSource> {
   return { project: dropStaleReport(project, files), files };
 }
 
-/** Further files of a project's folder. @throws invalid_project naming every problem */
+/** Reads further files from a project's folder. @throws invalid_project naming every problem */
 export async function readProjectFiles(
   folder: string,
   paths: readonly string[],
@@ -51,21 +51,21 @@ async function readFiles(
   const files = new Map<string, Uint8Array>();
   const problems: string[] = [];
   for (const path of paths) {
-    const read = await readContainedFile(root, path);
-    if (typeof read === "string") problems.push(`${shown(path)} ${read}`);
-    else files.set(path, read);
+    const bytesOrProblem = await readContainedFile(root, path);
+    if (typeof bytesOrProblem === "string") problems.push(`${shown(path)} ${bytesOrProblem}`);
+    else files.set(path, bytesOrProblem);
   }
   return { files, problems };
 }
 
 /**
- * Every project under a folder, in the order of their names.
- * @param onLeftOut is told of each that is not read, since none of its files is there and its recipe has yet to make them
+ * Reads every project under a folder, in alphabetical order.
+ * @param onSkipped receives a line for each project that is not built yet: it has a recipe and none of its files
  * @throws invalid_project
  */
 export async function readProjects(
   folder: string,
-  onLeftOut: (line: string) => void = () => {},
+  onSkipped: (line: string) => void = () => {},
 ): Promise<PublishSource[]> {
   const sources: PublishSource[] = [];
   const names = await readdir(folder).catch((error: unknown) => {
@@ -74,13 +74,13 @@ export async function readProjects(
     ]);
   });
   for (const name of names.toSorted()) {
-    const project = join(folder, name);
-    if (!(await isFile(join(project, PROJECT_FILE)))) continue;
-    if (await isUnbuiltProject(project))
-      onLeftOut(
-        `${name} is left out: its files are not here, and ${project}/${RECIPE_FILE} makes them`,
+    const projectFolder = join(folder, name);
+    if (!(await isFile(join(projectFolder, PROJECT_FILE)))) continue;
+    if (await isUnbuiltProject(projectFolder))
+      onSkipped(
+        `${name} is skipped because its files are missing. Follow ${projectFolder}/${RECIPE_FILE} to make them.`,
       );
-    else sources.push(await readProject(project));
+    else sources.push(await readProject(projectFolder));
   }
   return sources;
 }
@@ -89,7 +89,7 @@ async function isUnbuiltProject(folder: string): Promise<boolean> {
   if (!(await isFile(join(folder, RECIPE_FILE)))) return false;
   const paths = listProjectFiles(await readProjectFile(folder));
   return (await Promise.all(paths.map((path) => isFile(join(folder, path))))).every(
-    (isThere) => !isThere,
+    (exists) => !exists,
   );
 }
 
@@ -119,14 +119,14 @@ async function readProjectFile(folder: string): Promise<ModelProject> {
   return parsed.data;
 }
 
-/** The file's bytes, or what is wrong with it. */
+/** @returns the file's bytes, or its problem as the predicate of a sentence about the path */
 async function readContainedFile(root: string, path: string): Promise<Uint8Array | string> {
   if (isAbsolute(path) || path.includes("\\") || path.includes("\0"))
-    return "must be a path relative to the folder, with '/' between its parts";
-  if (normalize(path).split(sep)[0] === "..") return "leaves the folder";
+    return "is not a path relative to the folder with '/' as separator";
+  if (normalize(path).split(sep)[0] === "..") return "is outside the folder";
   try {
-    const real = await realpath(join(root, path)); // where links lead
-    if (!real.startsWith(`${root}${sep}`)) return "is a link that leaves the folder";
+    const real = await realpath(join(root, path));
+    if (!real.startsWith(`${root}${sep}`)) return "is a link to outside the folder";
     const { size } = await stat(real);
     if (size === 0) return "is empty";
     return new Uint8Array(await readFile(real));
@@ -135,21 +135,21 @@ async function readContainedFile(root: string, path: string): Promise<Uint8Array
   }
 }
 
-/** The labels must be what every tier's `logits` has room for. */
+/** Every tier must have as many logits as there are labels. */
 function findLabelProblems(
   { labels: path, tiers }: ClassificationProject,
   files: ReadonlyMap<string, Uint8Array>,
 ): string[] {
   const bytes = files.get(path);
   if (bytes === undefined) return [];
-  const read = parseLabelFile(bytes);
-  if ("problems" in read) return read.problems.map((problem) => `${shown(path)} ${problem}`);
-  const count = read.labels.length;
+  const parsed = parseLabelFile(bytes);
+  if ("problems" in parsed) return parsed.problems.map((problem) => `${shown(path)} ${problem}`);
+  const count = parsed.labels.length;
   return tiers.flatMap(({ id, outputs }) => {
     const width = outputs.find((output) => output.name === LOGITS_OUTPUT)?.shape.at(-1);
-    if (width === undefined) return [`tier ${id} has no output called ${LOGITS_OUTPUT}`];
+    if (width === undefined) return [`tier ${id} has no output named ${LOGITS_OUTPUT}`];
     return width === -1 || width === count
       ? []
-      : [`tier ${id} gives ${width} logits for ${count} labels`];
+      : [`tier ${id} has ${width} logits for ${count} labels`];
   });
 }

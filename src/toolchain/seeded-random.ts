@@ -1,6 +1,6 @@
-// Random numbers from a seed, the same on every machine.
+// Pseudorandom numbers: the same seed gives the same sequence on every machine.
 
-/** Mulberry32: small, fast, and good enough for samples. @returns a function that draws uniformly from [0, 1) */
+/** Mulberry32, which is small, fast, and good enough for sampling. @returns a function that draws uniformly from [0, 1) */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -11,7 +11,7 @@ export function seededRandom(seed: number): () => number {
   };
 }
 
-/** In place; Fisher and Yates. @returns the same items */
+/** Shuffles in place (Fisher–Yates). @returns the same items */
 export function shuffle<Item, Items extends { readonly length: number; [index: number]: Item }>(
   items: Items,
   random: () => number,

@@ -1,4 +1,5 @@
-// Of a sample's tensors, those that a session takes: its graph may be a part of the one that the sample was made for.
+// Selects a session's inputs from a sample's tensors. The session's graph may be a part of the graph that the sample was
+// made for.
 
 import type { NamedTensors } from "../core/tensor.ts";
 
@@ -6,6 +7,6 @@ export function selectInputs(
   { inputs }: { readonly inputs: readonly { readonly name: string }[] },
   tensors: NamedTensors,
 ): NamedTensors {
-  const wanted = new Set(inputs.map(({ name }) => name));
-  return Object.fromEntries(Object.entries(tensors).filter(([name]) => wanted.has(name)));
+  const inputNames = new Set(inputs.map(({ name }) => name));
+  return Object.fromEntries(Object.entries(tensors).filter(([name]) => inputNames.has(name)));
 }

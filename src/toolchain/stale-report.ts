@@ -1,4 +1,4 @@
-// Whether a project's report is of what the project has now.
+// Detects a model report that no longer matches its project's graphs and calibrations.
 
 import { modelReportSchema } from "../protocol/model-report.ts";
 import {
@@ -8,7 +8,7 @@ import {
 } from "../registry/manifest.ts";
 import { computeTierDigest } from "./calibrate/model-report.ts";
 
-/** The project without a report that is of other graphs or calibrations: it would say of them what is not so. */
+/** Removes a report of other graphs or calibrations, because its figures would be wrong. */
 export function dropStaleReport(
   project: ModelProject,
   files: ReadonlyMap<string, Uint8Array>,
@@ -28,11 +28,11 @@ function isReportCurrent(
     data?.tiers.length === tiers.length &&
     tiers.every((tier, position) => {
       const graph = files.get(tier.graph);
-      const told = data.tiers[position];
+      const reported = data.tiers[position];
       return (
         graph !== undefined &&
-        told?.id === tier.id &&
-        told.digest === computeTierDigest(tier, graph)
+        reported?.id === tier.id &&
+        reported.digest === computeTierDigest(tier, graph)
       );
     })
   );

@@ -1,9 +1,9 @@
-// Files that are never half written, also beside another process that writes them.
+// Writes files atomically, so that readers never see half a file, even if another process writes it concurrently.
 
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 
-/** Makes the folder where it is not there. */
+/** Creates the folder if it does not exist. */
 export async function writeFileAtomic(path: string, content: string | Uint8Array): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   await writeFile(`${path}.${process.pid}`, content);

@@ -46,7 +46,7 @@ const PROGRESS_EVERY_MS = 30_000;
 
 const config = await readDeploymentConfig(PROJECT_ROOT);
 const workers = (
-  await bundleColdWorkers({ ...config, engine: "cut", fallbackEngine: "never" }, console.error)
+  await bundleColdWorkers({ ...config, engine: "stripped", fallbackEngine: "never" }, console.error)
 ).filter(({ model }) => models.includes(model));
 const samples = new Map(workers.map((worker) => [worker, [] as IsolateSample[]]));
 const answers = new Map<string, string>();

@@ -44,7 +44,7 @@ let sampleCount = 0;
 for (const model of values.model) {
   const parts = DATASET_SPLITS[model];
   const folder = join(MODELS_FOLDER, model);
-  const plan = await readBuildPlan(folder);
+  const plan = await readBuildPlan(folder, console.warn);
   if (parts === undefined || plan === undefined)
     throw new Error(`${model} has no samples that are known here, or no build.json`);
   const source = await readProjectWithSources(folder, plan);

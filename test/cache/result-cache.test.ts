@@ -17,22 +17,22 @@ describe("the answer cache", () => {
     const [cdn, l2] = [createLayer("cdn"), createLayer("l2")];
     const elsewhere = createResultCache([createLayer("l1"), createLayer("cdn"), l2], codec);
     await elsewhere.write([{ key: "a", value: "A" }], NO_TENANT);
-    expect(await elsewhere.read(["a"], NO_TENANT)).toEqual({ values: ["A"], result: "l1" });
+    expect(await elsewhere.read(["a"], NO_TENANT)).toEqual({ values: ["A"], status: "l1" });
 
     const here = createResultCache([createLayer("l1"), cdn, l2], codec);
-    const { values, status: result, backfill: filled } = await here.read(["a"], NO_TENANT);
-    await filled;
-    expect({ values, result }).toEqual({ values: ["A"], result: "l2" });
-    expect(await here.read(["a"], NO_TENANT)).toEqual({ values: ["A"], result: "l1" });
+    const { values, status, backfill } = await here.read(["a"], NO_TENANT);
+    await backfill;
+    expect({ values, status }).toEqual({ values: ["A"], status: "l2" });
+    expect(await here.read(["a"], NO_TENANT)).toEqual({ values: ["A"], status: "l1" });
     expect(
       await createResultCache([createLayer("l1"), cdn], codec).read(["a"], NO_TENANT),
     ).toMatchObject({
       values: ["A"],
-      result: "cdn",
+      status: "cdn",
     });
     expect(await here.read(["a", "b"], NO_TENANT)).toEqual({
       values: ["A", undefined],
-      result: "miss",
+      status: "miss",
     });
   });
 
@@ -42,7 +42,7 @@ describe("the answer cache", () => {
     await createResultCache([l1], codec).write([{ key: "a", value: "A" }], NO_TENANT);
     expect(await createResultCache([l1, l2], codec).read(["a", "b"], NO_TENANT)).toMatchObject({
       values: ["A", "B"],
-      result: "l2",
+      status: "l2",
     });
   });
 
@@ -75,7 +75,7 @@ describe("the answer cache", () => {
     );
     expect(await createResultCache([l1], codec).read(Object.keys(values), NO_TENANT)).toEqual({
       values: [undefined, undefined, undefined],
-      result: "miss",
+      status: "miss",
     });
   });
 });

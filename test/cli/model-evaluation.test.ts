@@ -157,7 +157,7 @@ describe("edgetier model build", () => {
         prefer: "bytes",
         candidates: [
           { name: "same" },
-          { name: "dynamic", steps: [{ do: "quantise", mode: "dynamic" }] },
+          { name: "dynamic", steps: [{ kind: "quantize", mode: "dynamic" }] },
         ],
       },
     ],

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { findFreePort, assertPortsFree } from "../../src/cli/local/ports.ts";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
-import { runEdgetier, startEdgetier } from "../support/edgetier-command.ts";
+import { spawnEdgetier, startEdgetier } from "../support/edgetier-command.ts";
 
 /** A user's machine may have none. */
 const hasRedis = spawnSync("redis-server", ["--version"]).status === 0;
@@ -45,7 +45,7 @@ describe("ports", () => {
     const ports = await freePorts();
     await occupy(ports.EDGETIER_PORT);
     await occupy(ports.EDGETIER_S3_PORT);
-    const ran = await runEdgetier(["start", "--json"], {
+    const ran = await spawnEdgetier(["start", "--json"], {
       ...asVariables(ports),
       EDGETIER_STATE: join(folder, "never"),
     });
@@ -66,9 +66,9 @@ describe("ports", () => {
   it("refuses one port for two parts, and one that is no port", async () => {
     const port = `${await findFreePort()}`;
     expect(
-      await runEdgetier(["start"], { EDGETIER_PORT: port, EDGETIER_S3_PORT: port }),
+      await spawnEdgetier(["start"], { EDGETIER_PORT: port, EDGETIER_S3_PORT: port }),
     ).toMatchObject({ code: 1, stderr: expect.stringContaining("another part") });
-    expect(await runEdgetier(["start"], { EDGETIER_PORT: "70000" })).toMatchObject({
+    expect(await spawnEdgetier(["start"], { EDGETIER_PORT: "70000" })).toMatchObject({
       code: 1,
       stderr: expect.stringContaining("EDGETIER_PORT"),
     });

@@ -111,7 +111,7 @@ export function readMarkdown(source: string): Prose[] {
 
 const plain = (text: string): string =>
   text
-    .replaceAll(/`[^`]*`/g, "code")
+    .replaceAll(/`[^`]*`/g, "Code")
     .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1")
     .replaceAll(/@example[\s\S]*/g, "")
     .replaceAll("**", "");

@@ -13,7 +13,7 @@ export async function startTestS3(): Promise<TestS3> {
   const bucket = await s3.r2Bucket();
   return {
     ...s3,
-    bucket: bucket,
+    bucket,
     async empty() {
       for (;;) {
         const { objects } = await bucket.list();

@@ -192,7 +192,7 @@ describe("the region's metrics", () => {
 
   it("show what is so now: queues, memory, providers, requests, state", async () => {
     const metrics = createRegionMetrics();
-    const queue = { tier: tier, requestCount: 2, rows: 5, oldestAgeMs: 250, runsInFlight: 1 };
+    const queue = { tier, requestCount: 2, rows: 5, oldestAgeMs: 250, runsInFlight: 1 };
     let queues = [queue];
     metrics.setGaugeSources({
       queues: () => queues,

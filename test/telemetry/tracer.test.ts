@@ -55,7 +55,7 @@ describe("a request's trace", () => {
     expect(span).toMatchObject({
       traceId: TRACE_ID,
       isSampled: true,
-      isRecorded: true,
+      isRecording: true,
       headers: { traceparent: `00-${TRACE_ID}-${span.id}-01`, tracestate: "vendor=1" },
     });
     const tier = span.startChild("tier", { "edgetier.tier": "heavy" });
@@ -286,7 +286,7 @@ describe("without a collector", () => {
     const { span } = passthroughTracer.startRequest(traceContextHeaders("01", "vendor=1"));
     expect(span).toMatchObject({
       traceId: TRACE_ID,
-      isRecorded: false,
+      isRecording: false,
       headers: { traceparent: `00-${TRACE_ID}-${PARENT_ID}-01`, tracestate: "vendor=1" },
     });
     expect(span.startChild("tier").headers).toEqual(span.headers);

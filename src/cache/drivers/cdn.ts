@@ -1,24 +1,24 @@
-// The CDN layer: a CacheStore in the data centre's HTTP cache, through the Cache API. Each value is the answer to a GET that
-// nobody can send: a key's URL is on a host that does not exist (RFC 2606), so that neither does a request reach what is stored
-// nor what is stored answer a request. Nothing is kept where the platform gives the API no effect, as on workers.dev.
+// CDN layer: a CacheStore in the data center's HTTP cache, through the Cache API. Each key is a URL on a reserved host
+// (RFC 2606) that clients cannot reach. Client requests therefore never read entries, and entries never answer requests.
+// The layer stores nothing on platforms such as workers.dev, on which the Cache API has no effect.
 
 import { cacheErrors } from "../errors.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { CacheStore } from "../cache-store.ts";
 
-/** What of the Cache API's `Cache` is used. */
+/** Subset of the Cache API's `Cache`. */
 export interface HttpCache {
   match(url: string): Promise<Response | undefined>;
   put(url: string, response: Response): Promise<void>;
 }
 
 export interface CdnCacheOptions {
-  /** `caches.default` of a Worker. */
+  /** Usually `caches.default` of a Worker. */
   readonly cache: HttpCache;
   readonly clock: Clock;
-  /** For all keys of one call. */
+  /** Timeout of one call with all its keys. */
   readonly timeoutMs: number;
-  /** Each key is a subrequest, of which an invocation has few, and six run at a time: no more are asked for. */
+  /** Limits the keys per call: each is a subrequest, an invocation has few, and at most six run concurrently. */
   readonly maxKeys?: number;
 }
 
@@ -63,16 +63,16 @@ export function createCdnCache({
 }
 
 async function withTimeout<Result>(
-  work: Promise<Result>,
+  operation: Promise<Result>,
   clock: Clock,
   timeoutMs: number,
 ): Promise<Result> {
   let cancel = () => {};
-  const late = new Promise<never>((_, reject) => {
+  const timeout = new Promise<never>((_, reject) => {
     cancel = clock.setTimer(() => reject(cacheErrors.cacheTooSlow(timeoutMs)), timeoutMs);
   });
   try {
-    return await Promise.race([work, late]);
+    return await Promise.race([operation, timeout]);
   } finally {
     cancel();
   }

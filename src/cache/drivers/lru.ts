@@ -1,4 +1,4 @@
-// L1: a least-recently-used CacheStore in the isolate's memory, bounded in bytes, with a time to live.
+// L1 layer: a least-recently-used CacheStore in the isolate's memory, with a byte limit and a time to live.
 
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../core/clock.ts";
@@ -9,12 +9,16 @@ interface CachedItem {
   readonly expiresAtMs: number;
 }
 
-/** What an entry costs beside its bytes: map node, list links, objects (measured on V8: roughly). */
+/** Memory of an entry in addition to its bytes: map node, list links, objects. Rough measurement on V8. */
 const ENTRY_OVERHEAD_BYTES = 200;
 
-/** @param maxBytes keys, values and overhead together; 0 keeps nothing */
-export function createLruCache(options: { maxBytes: number; clock: Clock }): CacheStore {
-  const { maxBytes, clock } = options;
+export interface LruCacheOptions {
+  /** Limit of keys, values and overhead together; 0 stores nothing. */
+  readonly maxBytes: number;
+  readonly clock: Clock;
+}
+
+export function createLruCache({ maxBytes, clock }: LruCacheOptions): CacheStore {
   if (maxBytes === 0)
     return { get: async (keys) => keys.map(() => undefined), set: async () => {} };
   const items = new LRUCache<string, CachedItem>({

@@ -1,5 +1,6 @@
-// L2: a CacheStore in Upstash Redis over REST, shared by all isolates. Values travel as base64, since the REST interface
-// carries JSON strings. Many keys go in one round trip. No retries and a hard time-out: a slow cache is worse than none.
+// L2 layer: a CacheStore in Upstash Redis over REST, shared by all isolates. Values travel as base64, because the REST
+// interface carries JSON strings. All keys share one round trip. There are no retries, and the timeout is hard,
+// because a slow cache is worse than none.
 
 import { Redis } from "@upstash/redis";
 import { fromBase64, toBase64 } from "../../core/base64.ts";
@@ -8,13 +9,13 @@ import type { CacheStore } from "../cache-store.ts";
 export interface UpstashOptions {
   readonly url: string;
   readonly token: string;
-  /** For one look-up, which a client waits for. */
+  /** Timeout of one lookup, which a client awaits. */
   readonly timeoutMs: number;
-  /** For one write, which nobody waits for: it may be what opens an isolate's first connection. */
+  /** Timeout of one write. It is longer, because no client waits and a write may open the isolate's first connection. */
   readonly writeTimeoutMs?: number;
 }
 
-/** Other programs may use the same Redis. */
+/** Separates EdgeTier's keys from those of other programs in the same Redis. */
 const KEY_PREFIX = "edgetier:";
 
 export function createUpstashCache({
@@ -23,7 +24,7 @@ export function createUpstashCache({
   timeoutMs,
   writeTimeoutMs = 1_000,
 }: UpstashOptions): CacheStore {
-  const within = (limitMs: number) =>
+  const createClient = (limitMs: number) =>
     new Redis({
       url,
       token,
@@ -33,7 +34,7 @@ export function createUpstashCache({
       responseEncoding: false, // values are base64 already
       enableTelemetry: false,
     });
-  const [reader, writer] = [within(timeoutMs), within(writeTimeoutMs)];
+  const [reader, writer] = [createClient(timeoutMs), createClient(writeTimeoutMs)];
 
   return {
     async get(keys) {

@@ -1,4 +1,4 @@
-// `edgetier bench <url> --model intent --rate 100 --slo 50`: load on an address, and whether it holds its objective.
+// `edgetier bench <url> --model intent --rate 100 --slo 50`: load-tests an address against a latency objective.
 
 import { cliErrors } from "../errors.ts";
 import { writeFile } from "node:fs/promises";
@@ -37,7 +37,7 @@ export const command = defineCommand({
   meta: {
     name: "bench",
     description:
-      "Put load on an address at a given rate: latencies from the scheduled moments, and whether they hold an objective",
+      "Load-test an address at a given rate. Latencies count from the scheduled send time, and may be checked against an objective",
   },
   args: benchArgs,
   async run({ args, rawArgs }) {
@@ -50,7 +50,7 @@ export const command = defineCommand({
       deadline: args.deadline,
     });
     if (args.inputs !== undefined && args.file !== undefined)
-      throw cliErrors.usage("Give --inputs or --file, not both", BENCH_COMMAND);
+      throw cliErrors.usage("Pass --inputs or --file, not both", BENCH_COMMAND);
     const { model, inputs, file, cache, protocol } = args;
     const { log, showProgress, progressIntervalMs, clear } = createLoadProgress(args.json === true);
 
@@ -70,8 +70,8 @@ export const command = defineCommand({
       }).catch((error: unknown) => {
         throw signal.aborted ? cliErrors.interrupted(String(signal.reason)) : error;
       });
-      const tooFew = warnTooFewSamples(plan);
-      if (tooFew !== undefined) log(tooFew);
+      const warning = warnTooFewSamples(plan);
+      if (warning !== undefined) log(warning);
       const startedAt = new Date().toISOString();
       const result = await runLoad(plan, {
         send,
@@ -83,11 +83,14 @@ export const command = defineCommand({
       });
       clear();
       const { arrivals, seed, connections, timeoutMs, warmUpMs } = plan;
-      const asked = { url, model, protocol: target.protocol, inputs: target.inputs, cache };
       const report: LoadReport = {
         edgetier: VERSION,
         startedAt,
-        ...asked,
+        url,
+        model,
+        protocol: target.protocol,
+        inputs: target.inputs,
+        cache,
         arrivals,
         seed,
         connections,
@@ -107,7 +110,7 @@ export const command = defineCommand({
   },
 });
 
-/** On a terminal one line that changes; elsewhere lines, and fewer. None beside JSON. */
+/** Creates progress output: one changing line on a terminal, fewer lines elsewhere, none with --json. */
 function createLoadProgress(json: boolean) {
   const isTerminal = process.stderr.isTTY && !json;
   const clear = () => void (isTerminal && process.stderr.write("\r\u001b[K"));
@@ -129,21 +132,21 @@ function createLoadProgress(json: boolean) {
 /** @throws usage */
 async function writePage(path: string, page: string): Promise<void> {
   await writeFile(path, page).catch((error: unknown) => {
-    throw cliErrors.usage(`--html ${path} cannot be written: ${reasonOf(error)}`, BENCH_COMMAND);
+    throw cliErrors.usage(`Cannot write --html ${path}: ${reasonOf(error)}`, BENCH_COMMAND);
   });
 }
 
-/** Where a rate was searched, those that do not hold are no failure. @throws slo_missed, slo_not_shown */
+/** Checks the objective. In a search, rates that miss it are no failure. @throws slo_missed, slo_not_shown */
 function throwIfObjectiveMissed(
   { trials, highestRatePerSecond, isInterrupted }: LoadReport,
   isStrict: boolean,
 ): void {
   if (highestRatePerSecond === null && !isInterrupted)
-    throw cliErrors.objectiveNotHeld(true, ["No rate held the objective"]);
+    throw cliErrors.objectiveNotHeld(true, ["No rate met the objective"]);
   if (highestRatePerSecond !== undefined) return;
-  const linesOf = (wanted: string) =>
+  const linesOf = (verdict: string) =>
     trials.flatMap(({ ratePerSecond, slo }) =>
-      slo?.verdict === wanted ? [`${ratePerSecond}/s: ${formatVerdict(slo)}`] : [],
+      slo?.verdict === verdict ? [`${ratePerSecond}/s: ${formatVerdict(slo)}`] : [],
     );
   const [missed, notShown] = [linesOf("missed"), linesOf("not shown")];
   if (missed.length > 0) throw cliErrors.objectiveNotHeld(true, missed);

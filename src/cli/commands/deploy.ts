@@ -1,4 +1,4 @@
-// `edgetier deploy`: from the models on this machine to answers from the edge, step by step, and back if they are wrong.
+// `edgetier deploy`: deploys the Worker and its models step by step, tests the result, and rolls back on failure.
 
 import { cliErrors } from "../errors.ts";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -33,44 +33,44 @@ export const command = defineCommand({
   meta: {
     name: "deploy",
     description:
-      "Examine, build, publish, deploy, warm and try; what clients get changes last, and if the trial fails everything goes back. Run it again after a failure: what is done is found done",
+      "Check, build, publish, deploy, warm up and test. Clients get the new versions last; a failed test rolls everything back. Another run skips the steps that are done",
   },
   args: {
     models: {
       type: "string",
       valueHint: "names",
       description:
-        "The model projects to publish, with commas between several; all under models/ without it",
+        "Comma-separated names of the model projects to publish; by default all under models/",
     },
     alias: {
       type: "string",
       valueHint: "name",
-      description: "Alias that the new versions get when they have been tried",
+      description: "Alias to move to the new versions after the smoke test",
       default: "stable",
     },
     url: {
       type: "string",
       valueHint: "url",
       description:
-        "Address of the deployed edge; otherwise EDGETIER_URL, otherwise what wrangler tells",
+        "Address of the deployed edge; by default EDGETIER_URL, or the address that wrangler prints",
     },
     patience: {
       type: "string",
       valueHint: "seconds",
-      description: "How long new versions and addresses may take to be everywhere",
+      description: "Maximum time for new versions and addresses to propagate",
       default: "60",
     },
     "set-secrets": {
       type: "boolean",
-      description: `Set the Worker's secrets of those variables that are in the environment: ${EDGE_SECRETS.join(", ")}`,
+      description: `Set the Worker's secrets from environment variables: ${EDGE_SECRETS.join(", ")}`,
     },
     doctor: {
       type: "boolean",
-      description: "Measure the deployment against the platform's limits first",
+      description: "Measure the deployment against the platform's limits before the upload",
       default: true,
-      negativeDescription: "Leave the measuring out",
+      negativeDescription: "Skip the measurement",
     },
-    "dry-run": { type: "boolean", description: "Show every step; do only what changes nothing" },
+    "dry-run": { type: "boolean", description: "Show every step, and run only those that change nothing" },
     ...signingArgs,
     ...storeArgs,
     ...jsonArg,
@@ -84,16 +84,16 @@ export const command = defineCommand({
     const alias = readAliasName(args.alias, NAME);
     if (args["s3-endpoint"] === undefined && (process.env["EDGETIER_S3_ENDPOINT"] ?? "") === "")
       throw cliErrors.usage(
-        "Say where the model store of the deployment is: EDGETIER_S3_ENDPOINT and the keys, or --s3-endpoint",
+        "The model store of the deployment is unknown; set EDGETIER_S3_ENDPOINT and its credentials, or pass --s3-endpoint",
         NAME,
       );
     const store = openPublishingStore(args, await readSigningKeys(args["sign-key"], NAME));
     const log = createProgressPrinter(json);
     const sources = await readProjects(MODELS_FOLDER, log);
     const models = selectModels(sources, args.models);
-    const stop = createShutdownSignal();
+    const shutdown = createShutdownSignal();
     const steps = createStepRunner({
-      signal: stop.signal,
+      signal: shutdown.signal,
       onStart: (step) => log(`${step} …`),
       onReport: (report) => json || printStep(report),
     });
@@ -116,7 +116,7 @@ export const command = defineCommand({
           runsDoctor: args.doctor,
           propagationTimeoutMs: (parseCount("--patience", args.patience, NAME) ?? 60) * 1_000,
           log,
-          signal: stop.signal,
+          signal: shutdown.signal,
         },
         { steps, wrangler: createWrangler(PROJECT_ROOT), store },
       );
@@ -124,7 +124,9 @@ export const command = defineCommand({
       else if (deployed.versionId !== undefined) printLine(`\nDeployed: ${deployed.url}`);
     } catch (error) {
       if (json) printJson({ ok: false, steps: steps.reports() });
-      throw stop.signal.aborted ? cliErrors.interrupted(String(stop.signal.reason)) : error;
+      throw shutdown.signal.aborted
+        ? cliErrors.interrupted(String(shutdown.signal.reason))
+        : error;
     } finally {
       await rm(scratchFolder, { recursive: true, force: true });
     }
@@ -139,23 +141,23 @@ function printStep({ step, status, found, seconds }: StepReport): void {
   for (const line of more) printLine(`${" ".repeat(37)}${line}`);
 }
 
-/** @throws usage */
+/** Selects the models that `--models` names, or all. @throws usage */
 function selectModels(
   sources: readonly PublishSource[],
   names: string | undefined,
 ): readonly string[] {
   const all = sources.map(({ project }) => project.model);
-  const wanted = names?.split(",").map((name) => name.trim()) ?? all;
-  const missing = wanted.filter((name) => !all.includes(name));
-  if (missing.length > 0)
+  const selected = names?.split(",").map((name) => name.trim()) ?? all;
+  const unknown = selected.filter((name) => !all.includes(name));
+  if (unknown.length > 0)
     throw cliErrors.usage(
-      `--models ${names}: there is no ${missing.join(", ")} among ${all.join(", ")}`,
+      `--models names unknown projects ${unknown.join(", ")}; expected some of ${all.join(", ")}`,
       NAME,
     );
-  return wanted;
+  return selected;
 }
 
-/** @throws not_deployable */
+/** Reads the Worker's name and variables from wrangler.toml. @throws not_deployable */
 async function readWorker(): Promise<{
   name: string;
   variables: Readonly<Record<string, unknown>>;
@@ -163,12 +165,12 @@ async function readWorker(): Promise<{
   const { unstable_readConfig: readConfig } = await import("wrangler");
   try {
     const { name, vars } = readConfig({ config: WRANGLER_CONFIG }, { hideWarnings: true });
-    if (name === undefined) throw new Error("it has no name");
+    if (name === undefined) throw new Error("`name` is missing");
     return { name, variables: vars };
   } catch (error) {
     throw cliErrors.notDeployable(
-      `${WRANGLER_CONFIG} cannot be used: ${reasonOf(error).split("\n")[0]}`,
-      "`edgetier init` makes one.",
+      `${WRANGLER_CONFIG} is invalid: ${reasonOf(error).split("\n")[0]}`,
+      "Create one with `edgetier init`.",
     );
   }
 }

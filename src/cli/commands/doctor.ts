@@ -1,4 +1,4 @@
-// `edgetier doctor`: what a deployment will take, before it is deployed, against its limits.
+// `edgetier doctor`: measures a deployment against the platform's limits before it is deployed.
 
 import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
@@ -21,33 +21,35 @@ import { reasonOf } from "../../core/errors.ts";
 import { measureDeployment } from "../doctor/measure-deployment.ts";
 import { PROJECT_ROOT } from "../local/paths.ts";
 import { createShutdownSignal } from "../local/shutdown-signal.ts";
-import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
+import { formatBytes, jsonArg, printJson, printLine, printWarning, renderTable } from "../output.ts";
 
 export const command = defineCommand({
   meta: {
     name: "doctor",
     description:
-      "Measure what the deployment takes of the platform's limits, before it is deployed; fails where one is exceeded",
+      "Measure the deployment against the platform's limits before it is deployed; fails if one is exceeded",
   },
   args: {
     limits: {
       type: "string",
       valueHint: "json",
       description:
-        "Limits in place of those in package.json (key edgetier.limits), for example '{\"engineGzipBytes\": 160000}'",
+        "Limits that override edgetier.limits in package.json, for example '{\"engineGzipBytes\": 160000}'",
     },
     ...jsonArg,
   },
   async run({ args }) {
-    const config = await readDeploymentConfig(PROJECT_ROOT);
+    const config = await readDeploymentConfig(PROJECT_ROOT, printWarning);
     const limits =
       args.limits === undefined ? config.limits : overrideLimits(config.limits, args.limits);
-    const stop = createShutdownSignal();
+    const shutdown = createShutdownSignal();
     const { measured, report } = await measureDeployment({
       log: args.json ? () => {} : printLine,
-      signal: stop.signal,
+      signal: shutdown.signal,
     }).catch((error: unknown) => {
-      throw stop.signal.aborted ? cliErrors.interrupted(String(stop.signal.reason)) : error;
+      throw shutdown.signal.aborted
+        ? cliErrors.interrupted(String(shutdown.signal.reason))
+        : error;
     });
     const diagnosis = diagnose(measured, { config, limits, engine: report.engine });
     if (args.json) printJson(diagnosis);
@@ -56,59 +58,59 @@ export const command = defineCommand({
   },
 });
 
-/** @throws usage */
+/** Merges the JSON of `--limits` into the configured limits. @throws usage */
 function overrideLimits(limits: DeploymentLimits, text: string): DeploymentLimits {
-  const wrong = (problem: string) =>
-    cliErrors.usage(`--limits ${text}: ${problem}`, "edgetier doctor");
+  const invalid = (problem: string) =>
+    cliErrors.usage(`--limits ${text} is invalid: ${problem}`, "edgetier doctor");
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch (error) {
-    throw wrong(reasonOf(error));
+    throw invalid(reasonOf(error));
   }
   const changes = z.record(z.string(), z.unknown()).safeParse(json);
-  if (!changes.success) throw wrong("it must be a JSON object");
+  if (!changes.success) throw invalid("expected a JSON object");
   const parsed = deploymentLimitsSchema.safeParse({ ...limits, ...changes.data });
-  if (!parsed.success) throw wrong(formatZodIssues(parsed.error).join("; "));
+  if (!parsed.success) throw invalid(formatZodIssues(parsed.error).join("; "));
   return parsed.data;
 }
 
 function summary({ checks, graphs, ok }: Diagnosis): string {
   const rows = checks.map((check) => [
     CHECK_TITLES[check.name],
-    check.note ?? shown(check, check.measured),
-    shown(check, check.limit),
-    verdict(check),
+    check.note ?? formatValue(check, check.measured),
+    formatValue(check, check.limit),
+    formatVerdict(check),
   ]);
   const tiers = graphs.map((graph) => [
     `${graph.model}/${graph.tier}`,
     describeStart(graph),
     graph.memoryBytes === null ? "-" : formatBytes(graph.memoryBytes),
-    graph.measuredInputs ?? "none: not in the figures above",
+    graph.measuredInputs ?? "none; not included in the figures above",
   ]);
   return [
-    renderTable([["what", "measured", "limit", "ok"], ...rows]),
+    renderTable([["check", "measured", "limit", "ok"], ...rows]),
     ...(tiers.length === 0
       ? []
-      : [renderTable([["edge tier", "starts", "its memory", "measured on inputs"], ...tiers])]),
-    ...(ok ? ["Within its limits."] : []),
+      : [renderTable([["edge tier", "start", "memory", "measured inputs"], ...tiers])]),
+    ...(ok ? ["The deployment is within its limits."] : []),
   ].join("\n\n");
 }
 
-const shown = ({ unit }: LimitCheck, value: number | null): string =>
+const formatValue = ({ unit }: LimitCheck, value: number | null): string =>
   value === null ? "-" : unit === "ms" ? `${Math.round(value)} ms` : formatBytes(value);
-const verdict = ({ limit, measured, ok }: LimitCheck): string =>
+const formatVerdict = ({ limit, measured, ok }: LimitCheck): string =>
   limit === null || measured === null ? "-" : ok ? "yes" : "NO";
 
 function describeStart({ how, reason }: MeasuredGraph): string {
   switch (how) {
     case "bundled":
-      return "bundled, restored before the first request";
+      return "bundled snapshot, restored before the first request";
     case "snapshot":
-      return "from its snapshot in the store";
+      return "snapshot in the model store";
     case "plain":
-      return "from the model in the store, with the full engine";
+      return "model in the model store, with the full engine";
     case "not":
-      return `not at all: ${reason}`;
+      return `unsupported: ${reason}`;
   }
 }

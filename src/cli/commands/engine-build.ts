@@ -1,4 +1,4 @@
-// `edgetier engine build`: cuts the engine to this deployment's models. wrangler runs it before every build.
+// `edgetier engine build`: strips the engine to the functions this deployment's models call. wrangler runs it before every build.
 
 import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
@@ -17,7 +17,7 @@ import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../outp
 export const command = defineCommand({
   meta: {
     name: "build",
-    description: "Make the engine and the snapshots that the Worker bundles, unless they are there",
+    description: "Build the engine and the snapshots that the Worker bundles, unless they are up to date",
   },
   args: {
     models: {
@@ -35,14 +35,14 @@ export const command = defineCommand({
     out: {
       type: "string",
       valueHint: "folder",
-      description: "What the Worker bundles is written there",
+      description: "Output folder, which the Worker bundles",
       default: DEPLOYMENT_FOLDER,
     },
     traps: {
       type: "string",
       valueHint: "file",
       description:
-        "Log of an isolate: functions that it missed are added to edgetier.keepFunctions in package.json",
+        "Log of an isolate; functions missing from its engine are added to edgetier.keepFunctions in package.json",
     },
     ...jsonArg,
   },
@@ -62,44 +62,44 @@ export const command = defineCommand({
         seconds: Math.round(performance.now() - startedAtMs) / 1000,
       });
     printLine(summary(report));
-    if (!cached) printLine(`made in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
+    if (!cached) printLine(`built in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
   },
 });
 
 function summary({ engine, full, graphs, validation, fallback }: EngineReport): string {
-  const size = (one: { readonly bytes: number; readonly gzipBytes: number }) => [
-    formatBytes(one.bytes),
-    `${formatBytes(one.gzipBytes)} gzip`,
+  const sizeCells = ({ bytes, gzipBytes }: { readonly bytes: number; readonly gzipBytes: number }) => [
+    formatBytes(bytes),
+    `${formatBytes(gzipBytes)} gzip`,
   ];
   const rows = [
-    ["full engine", ...size(full), full.sha256.slice(0, 12)],
+    ["full engine", ...sizeCells(full), full.sha256.slice(0, 12)],
     engine.kind === "cut"
       ? [
-          "cut engine",
-          ...size(engine),
+          "stripped engine",
+          ...sizeCells(engine),
           engine.sha256.slice(0, 12),
           `${engine.functionCount} functions`,
         ]
-      : ["not cut", engine.reason],
+      : ["not stripped", engine.reason],
     ...graphs.map(({ model, tier, snapshot, bundled, reason }) => [
       `${model}/${tier}`,
       ...(snapshot === null
         ? [reason ?? ""]
         : [
-            ...size(snapshot),
-            bundled ? "bundled" : "in the store",
+            ...sizeCells(snapshot),
+            bundled ? "bundled" : "in the model store",
             `${formatBytes(snapshot.memoryBytes)} of memory`,
           ]),
     ]),
     ...validation.map(({ graph, inputs, different }) => [
       `validated ${graph}`,
-      `${inputs - different} of ${inputs} inputs as the full engine`,
+      `${inputs - different} of ${inputs} inputs match the full engine`,
     ]),
   ];
-  return `${renderTable(rows)}${fallback ? "\nthe full engine is bundled as well: a model has no region tier" : ""}`;
+  return `${renderTable(rows)}${fallback ? "\nThe full engine is also bundled, because a model has no region tier." : ""}`;
 }
 
-/** @throws usage where the log cannot be read */
+/** Adds the functions that a trap log reports as missing to package.json. @throws usage if the log cannot be read */
 async function addTrappedFunctions(
   path: string,
   configFolder: string,
@@ -107,16 +107,16 @@ async function addTrappedFunctions(
 ): Promise<void> {
   const text = await readFile(path, "utf8").catch((error: unknown) => {
     throw cliErrors.usage(
-      `--traps ${path} cannot be read: ${reasonOf(error)}`,
+      `Cannot read --traps ${path}: ${reasonOf(error)}`,
       "edgetier engine build",
     );
   });
   const { sha256 } = await prepareEngine({ outDir: ENGINE_FOLDER, log });
-  const { calledFunctions: cut, otherEngineCount: ofOtherEngines } = parseTrapLog(text, sha256);
-  const functions = await resolveFunctionIndices(cut, join(ENGINE_FOLDER, "engine.wasm"));
+  const { calledFunctions, otherEngineCount } = parseTrapLog(text, sha256);
+  const functions = await resolveFunctionIndices(calledFunctions, join(ENGINE_FOLDER, "engine.wasm"));
   await addKeepFunctions(configFolder, functions);
   log(
-    `${path}: ${functions.length === 0 ? "no function was missed" : `functions ${functions.join(", ")} are kept from now on (package.json, edgetier.keepFunctions)`}`,
+    `${path}: ${functions.length === 0 ? "no function was missing" : `functions ${functions.join(", ")} were added to edgetier.keepFunctions in package.json`}`,
   );
-  if (ofOtherEngines > 0) log(`${path}: ${ofOtherEngines} lines are about other engines`);
+  if (otherEngineCount > 0) log(`${path}: ${otherEngineCount} lines concern other engines`);
 }

@@ -1,4 +1,4 @@
-// `edgetier engine prepare`: makes the full engine alone, which `engine build` cuts.
+// `edgetier engine prepare`: builds only the full engine, which `engine build` strips.
 
 import { defineCommand } from "citty";
 import { prepareEngine } from "../../toolchain/engine/prepare-engine.ts";
@@ -8,7 +8,7 @@ import { formatBytes, jsonArg, printJson, printLine } from "../output.ts";
 export const command = defineCommand({
   meta: {
     name: "prepare",
-    description: "Make the WebAssembly engine from onnxruntime-web, unless it is there",
+    description: "Build the full WebAssembly engine from onnxruntime-web, unless it is up to date",
   },
   args: { ...jsonArg },
   async run({ args }) {
@@ -19,7 +19,7 @@ export const command = defineCommand({
     if (args.json) printJson(engine);
     else
       printLine(
-        `engine ${engine.cached ? "is ready" : "made"}: ${formatBytes(engine.bytes)}, SHA-256 ${engine.sha256.slice(0, 12)}`,
+        `engine ${engine.cached ? "is up to date" : "built"}: ${formatBytes(engine.bytes)}, SHA-256 ${engine.sha256.slice(0, 12)}`,
       );
   },
 });

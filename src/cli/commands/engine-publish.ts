@@ -1,4 +1,4 @@
-// `edgetier engine publish`: notes in the model store which engine is deployed. Run it after `wrangler deploy`.
+// `edgetier engine publish`: records the deployed engine in the model store. Run it after `wrangler deploy`.
 
 import { defineCommand } from "citty";
 import { readProjects } from "../../toolchain/project.ts";
@@ -10,7 +10,7 @@ import { openModelStore, storeArgs } from "../store-args.ts";
 export const command = defineCommand({
   meta: {
     name: "publish",
-    description: "Note in the model store which engine is deployed, so that `model publish` knows",
+    description: "Record the deployed engine in the model store, for the checks of `model publish`",
   },
   args: { ...storeArgs, ...jsonArg },
   async run({ args }) {
@@ -23,7 +23,7 @@ export const command = defineCommand({
     if (args.json) printJson(engine);
     else
       printLine(
-        `the store knows: the ${engine.kind} engine of ${engine.source.slice(0, 12)} is deployed`,
+        `recorded in the model store: the ${engine.kind} engine of ${engine.source.slice(0, 12)} is deployed`,
       );
   },
 });

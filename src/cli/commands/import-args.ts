@@ -1,4 +1,4 @@
-// The options of `model import` that say what only the model's maker knows.
+// Import arguments: options of `model import` for facts that an ONNX file does not contain.
 
 import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
@@ -18,48 +18,48 @@ export const taskArgs = {
   labels: {
     type: "string",
     valueHint: "file",
-    description: "The labels in the order of the logits: a JSON array, or one a line",
+    description: "Labels in the order of the logits: a JSON array, or one per line",
   },
   logits: {
     type: "string",
     valueHint: "name",
-    description: "The output that gives the logits, where several might",
+    description: "Output that contains the logits, if several might",
   },
   tokenizer: {
     type: "string",
     valueHint: "file",
-    description: "Text: the tokenizer.json (WordPiece)",
+    description: "Text: tokenizer.json (WordPiece)",
   },
   "max-tokens": {
     type: "string",
     valueHint: "n",
-    description: "Text: tokens that a text may have",
+    description: "Text: maximum number of tokens",
     default: "128",
   },
   features: {
     type: "string",
     valueHint: "file",
-    description: "Text: the settings of hashed n-grams, instead of a tokenizer",
+    description: "Text: settings of hashed n-grams, in place of a tokenizer",
   },
   output: {
     type: "string",
     valueHint: "name",
-    description: "Embeddings: the output that gives the vector, where several might",
+    description: "Embeddings: output that contains the vector, if several might",
   },
   mean: {
     type: "string",
     valueHint: "r,g,b",
-    description: "Images: mean of each channel as in training, of values from 0 to 1",
+    description: "Images: mean of each channel in training, from 0 to 1",
   },
   std: {
     type: "string",
     valueHint: "r,g,b",
-    description: "Images: standard deviation of each channel as in training",
+    description: "Images: standard deviation of each channel in training",
   },
   size: {
     type: "string",
     valueHint: "WxH",
-    description: "Images: the size that the model was trained for, where it takes any",
+    description: "Images: training size, if the model accepts any",
   },
 } as const;
 
@@ -78,7 +78,7 @@ interface ImportArgs {
   readonly pooling?: PoolingKind | undefined;
 }
 
-/** @throws usage for what cannot be read */
+/** Reads the task's options. @throws usage for unreadable files and invalid values */
 export async function readTaskChoice(
   args: ImportArgs,
   model: Model,
@@ -93,7 +93,7 @@ export async function readTaskChoice(
         );
   if (args.labels !== undefined && labels === undefined)
     throw cliErrors.usage(
-      `--labels ${args.labels} is neither a JSON array of different texts nor one label a line`,
+      `--labels ${args.labels} is neither a JSON array of distinct texts nor one label per line`,
       command,
     );
   const image = {
@@ -103,7 +103,7 @@ export async function readTaskChoice(
     fit: args.fit,
   };
   if (image.std?.some((value) => value <= 0) === true)
-    throw cliErrors.usage("--std must be above 0 in each channel", command);
+    throw cliErrors.usage("--std contains a value that is not above 0; pass a positive number for each channel", command);
   return {
     task,
     labels,
@@ -117,7 +117,7 @@ export async function readTaskChoice(
 async function readTextChoice(args: ImportArgs, command: string): Promise<TaskOptions["text"]> {
   if (args.tokenizer !== undefined && args.features !== undefined)
     throw cliErrors.usage(
-      "--tokenizer and --features are two ways to make a text numbers: give one",
+      "--tokenizer and --features exclude each other; pass one of them",
       command,
     );
   if (args.tokenizer !== undefined)
@@ -137,7 +137,7 @@ async function readTextChoice(args: ImportArgs, command: string): Promise<TaskOp
 async function readOptionFile(option: string, path: string, command: string): Promise<Uint8Array> {
   return new Uint8Array(
     await readFile(path).catch((error: unknown) => {
-      throw cliErrors.usage(`${option} ${path} cannot be read: ${reasonOf(error)}`, command);
+      throw cliErrors.usage(`Cannot read ${option} ${path}: ${reasonOf(error)}`, command);
     }),
   );
 }
@@ -159,7 +159,7 @@ function parseRgb(
     ![red, green, blue].every(Number.isFinite)
   )
     throw cliErrors.usage(
-      `${option} is ${JSON.stringify(text)}, and must be three numbers with commas between`,
+      `${option} is ${JSON.stringify(text)}; expected three comma-separated numbers`,
       command,
     );
   return [red, green, blue];
@@ -172,6 +172,6 @@ function parseSize(
   if (text === undefined) return undefined;
   const [, width, height] = /^(\d{1,4})x(\d{1,4})$/.exec(text) ?? [];
   if (width === undefined || height === undefined)
-    throw cliErrors.usage(`--size is ${JSON.stringify(text)}, and must be as in 224x224`, command);
+    throw cliErrors.usage(`--size is ${JSON.stringify(text)}; expected a form such as 224x224`, command);
   return { width: Number(width), height: Number(height) };
 }

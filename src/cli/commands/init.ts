@@ -1,5 +1,5 @@
-// `edgetier init <name> --task …`: a model project with a small model that works at once, to put one's own in its place; in a
-// folder of the user's, a deployment around it.
+// `edgetier init <name> --task …`: creates a model project with a small working model, to be replaced by the user's own.
+// In an installation from npm, it also creates the deployment files around the project.
 
 import { cliErrors } from "../errors.ts";
 import { access, mkdir, rm, writeFile } from "node:fs/promises";
@@ -20,19 +20,19 @@ export const command = defineCommand({
   meta: {
     name: "init",
     description:
-      "Make a model project from a template: a small model that works at once, and how your own takes its place",
+      "Create a model project from a template: a small working model, and a guide for replacing it with yours",
   },
   args: {
     name: {
       type: "positional",
-      description: "The model's name; by default the task's",
+      description: "Name of the model; by default the task",
       required: false,
     },
     task: {
       type: "enum",
       options: [...INIT_TASKS],
       default: "text-classification",
-      description: "What it is for",
+      description: "Task of the model",
     },
     ...jsonArg,
   },
@@ -40,13 +40,13 @@ export const command = defineCommand({
     const name = modelNameSchema.safeParse(args.name ?? args.task);
     if (!name.success)
       throw cliErrors.usage(
-        `${JSON.stringify(args.name)} ${name.error.issues[0]?.message ?? "is no model's name"}`,
+        `${JSON.stringify(args.name)} ${name.error.issues[0]?.message ?? "is not a model name"}`,
         NAME,
       );
     const folder = join(MODELS_FOLDER, name.data);
     if (await exists(folder)) throw cliErrors.templateExists(folder);
     const written: string[] = [];
-    const write = async (
+    const writeMissing = async (
       root: string,
       files: ReadonlyMap<string, string | Uint8Array>,
     ): Promise<void> => {
@@ -58,9 +58,9 @@ export const command = defineCommand({
         written.push(file.slice(PROJECT_ROOT.length + 1));
       }
     };
-    if (IS_PACKAGED) await write(PROJECT_ROOT, await renderDeploymentFiles(PROJECT_ROOT));
+    if (IS_PACKAGED) await writeMissing(PROJECT_ROOT, await renderDeploymentFiles(PROJECT_ROOT));
     const starter = createStarter(args.task);
-    await write(
+    await writeMissing(
       folder,
       new Map([...starter.files, ...renderProjectFiles(name.data, args.task, starter)]),
     );
@@ -68,7 +68,7 @@ export const command = defineCommand({
       option.startsWith("recipe/") ? join(folder, option) : option,
     );
     createProgressPrinter(args.json === true)(
-      "trying the model in the runtimes that would serve it",
+      "checking the model in its serving runtimes",
     );
     const { tried, imported } = await importProject([
       join(folder, STARTER_MODEL),
@@ -82,14 +82,14 @@ export const command = defineCommand({
       folder,
       ...options,
     ]).catch(async (error: unknown) => {
-      await rm(folder, { recursive: true }); // nothing half made
+      await rm(folder, { recursive: true });
       throw error;
     });
     if (args.json === true)
       return printJson({ model: name.data, task: args.task, folder, written, tried });
-    for (const path of written) printLine(`made  ${path}`);
+    for (const path of written) printLine(`created  ${path}`);
     printLine(
-      `\n${name.data} ${starter.description}: ${tried.right ?? tried.samples} of ${tried.samples} samples ${tried.right === undefined ? "answered" : "got their label"}, at the ${imported.project.tiers[0]?.place}.`,
+      `\n${name.data} ${starter.description}. ${tried.right ?? tried.samples} of ${tried.samples} samples were ${tried.right === undefined ? "answered" : "classified correctly"}, in the place ${imported.project.tiers[0]?.place}.`,
     );
   },
 });

@@ -1,4 +1,4 @@
-// `edgetier keys`: the API keys of an edge. A key is shown once; what is configured is its hash.
+// `edgetier keys`: creates API keys for an edge. A key is shown once, and only its hash is configured.
 
 import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
@@ -14,40 +14,40 @@ const DAY_MS = 86_400_000;
 const create = defineCommand({
   meta: {
     name: "create",
-    description: "Make an API key: it is shown once, and only its hash is configured",
+    description: "Create an API key, which is shown once; only its hash is configured",
   },
   args: {
     tenant: {
       type: "string",
       valueHint: "name",
-      description: "Whose it is; cached answers never cross from one tenant to another",
+      description: "Tenant of the key; tenants never share cached answers",
       required: true,
     },
     scope: {
       type: "string",
       valueHint: "scopes",
-      description: `What it allows, with commas between several: ${SCOPES.join(", ")}`,
+      description: `Comma-separated scopes: ${SCOPES.join(", ")}`,
       required: true,
     },
     id: {
       type: "string",
       valueHint: "name",
-      description: "Name of the key; otherwise the tenant's and the beginning of the hash",
+      description: "Id of the key; by default the tenant and the start of the hash",
     },
     models: {
       type: "string",
       valueHint: "names",
-      description: "The only models that it may ask, with commas between several",
+      description: "Comma-separated models that the key may call; by default all",
     },
     "rate-limit": {
       type: "string",
       valueHint: "n/seconds",
-      description: "In place of EDGETIER_RATE_LIMIT, such as 100/60",
+      description: "Rate limit such as 100/60; by default EDGETIER_RATE_LIMIT",
     },
     "expires-in-days": {
       type: "string",
       valueHint: "days",
-      description: "After which it is refused; never without it",
+      description: "Lifetime of the key in days; by default unlimited",
     },
     ...jsonArg,
   },
@@ -69,13 +69,13 @@ const create = defineCommand({
     });
     if (args.json) return printJson({ key, entry });
     printLine(
-      `The key, which is not shown again:\n\n  ${key}\n\nIts entry, for the JSON array in the secret EDGETIER_API_KEYS:\n\n  ${JSON.stringify(entry)}\n`,
+      `API key, shown only now:\n\n  ${key}\n\nEntry for the JSON array in the secret EDGETIER_API_KEYS:\n\n  ${JSON.stringify(entry)}\n`,
     );
-    printLine("Clients send authorization: Bearer <key>.");
+    printLine("Clients send the header `authorization: Bearer <key>`.");
   },
 });
 
-/** @throws usage naming every option that is wrong */
+/** Parses a value with a schema. @throws usage, which names every invalid option */
 function parseArgument<Schema extends z.ZodType>(
   schema: Schema,
   value: unknown,
@@ -96,11 +96,11 @@ function parseArgument<Schema extends z.ZodType>(
 
 function formatExpiry(days: string): string {
   if (!/^\d{1,5}$/.test(days) || days === "0")
-    throw cliErrors.usage("--expires-in-days: must be a whole number of days", COMMAND);
+    throw cliErrors.usage(`--expires-in-days is ${JSON.stringify(days)}; expected a whole number of days from 1`, COMMAND);
   return new Date(Date.now() + Number(days) * DAY_MS).toISOString();
 }
 
 export const command = defineCommand({
-  meta: { name: "keys", description: "The API keys that an edge takes" },
+  meta: { name: "keys", description: "Create API keys for an edge" },
   subCommands: { create },
 });

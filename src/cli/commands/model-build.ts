@@ -110,7 +110,7 @@ async function buildTiers({ folder, samples, calibration, limit, rounds }: Build
   readonly built?: BuiltProject;
   readonly samples?: readonly LabeledSample[];
 }> {
-  const plan = await readBuildPlan(folder);
+  const plan = await readBuildPlan(folder, (warning) => process.stderr.write(`${warning}\n`));
   if (plan === undefined) return {};
   if (samples === undefined || calibration === undefined)
     throw cliErrors.usage(

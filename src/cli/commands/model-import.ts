@@ -22,7 +22,7 @@ import { createLazyImageCodecs } from "../../runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../tasks/image/image-decoder.ts";
 import { createProgressLine } from "../evaluation-runners.ts";
 import { ENGINE_FOLDER, MODELS_FOLDER, PROJECT_ROOT } from "../local/paths.ts";
-import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
+import { formatBytes, jsonArg, printJson, printLine, printWarning, renderTable } from "../output.ts";
 import { taskArgs, readTaskChoice } from "./import-args.ts";
 import { parseCount } from "./samples-args.ts";
 
@@ -113,7 +113,7 @@ export async function importProject(options: readonly string[]): Promise<Importe
   const name = resolveModelName(args.name, args.file);
   const { model, bytes, dataFiles } = await readModelFile(args.file);
   const task = await readTaskChoice(args, model, NAME);
-  const { sessionBudgetBytes } = await readDeploymentConfig(PROJECT_ROOT);
+  const { sessionBudgetBytes } = await readDeploymentConfig(PROJECT_ROOT, printWarning);
   const progress = createProgressLine();
   let step = 0;
   const request = {

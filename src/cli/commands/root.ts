@@ -1,13 +1,13 @@
-// The tree of commands. Each is loaded only when it is called: starting the local system pulls in much.
+// Command tree: lists every command. A command's module is imported when it is called, because some import large tools.
 
 import { type CommandDef, defineCommand } from "citty";
 
-/** citty's own type for sub-commands is not strict; a command's options stay typed within its file. */
+/** Erases the types of a command's options, which stay checked in its own file. citty's type for subcommands is not strict. */
 const load = (module: Promise<{ command: unknown }>): Promise<CommandDef> =>
   module.then(({ command }) => command as CommandDef);
 
 const model = defineCommand({
-  meta: { name: "model", description: "Publish models and see what is published" },
+  meta: { name: "model", description: "Import, build, evaluate, publish and release models" },
   subCommands: {
     build: () => load(import("./model-build.ts")),
     exits: () => load(import("./model-exits.ts")),
@@ -16,13 +16,13 @@ const model = defineCommand({
     calibrate: () => load(import("./model-calibrate.ts")),
     profile: () => load(import("./model-profile.ts")),
     compare: () => load(import("./model-compare.ts")),
-    distil: () => load(import("./model-distill.ts")),
+    distill: () => load(import("./model-distill.ts")),
     import: () => load(import("./model-import.ts")),
     export: () => load(import("./model-export.ts")),
-    optimise: () => load(import("./model-optimize.ts")),
+    optimize: () => load(import("./model-optimize.ts")),
     fp16: () => load(import("./model-fp16.ts")),
     prune: () => load(import("./model-prune.ts")),
-    quantise: () => load(import("./model-quantize.ts")),
+    quantize: () => load(import("./model-quantize.ts")),
     publish: () => load(import("./model-publish.ts")),
     list: () => load(import("./model-list.ts")),
     inspect: () => load(import("./model-inspect.ts")),
@@ -34,7 +34,7 @@ const model = defineCommand({
 });
 
 const engine = defineCommand({
-  meta: { name: "engine", description: "Work on the WebAssembly engine" },
+  meta: { name: "engine", description: "Build and publish the WebAssembly engine" },
   subCommands: {
     build: () => load(import("./engine-build.ts")),
     prepare: () => load(import("./engine-prepare.ts")),
@@ -43,7 +43,7 @@ const engine = defineCommand({
 });
 
 const region = defineCommand({
-  meta: { name: "region", description: "Work on regions" },
+  meta: { name: "region", description: "Manage the keys of regions" },
   subCommands: {
     key: () => load(import("./region-key.ts")),
   },

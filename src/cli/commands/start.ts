@@ -2,9 +2,11 @@
 
 import { defineCommand } from "citty";
 import * as z from "zod";
+import { rm } from "node:fs/promises";
 import { parseConfig } from "../../core/config.ts";
 import { modelDetailSchema } from "../../protocol/model-detail.ts";
 import { imageClassificationTask } from "../../tasks/image-classification.ts";
+import { selectEdgeVariables } from "../local/edge-environment.ts";
 import { localPort } from "../local/defaults.ts";
 import { STATE_FOLDER } from "../local/paths.ts";
 import { createShutdownSignal } from "../local/shutdown-signal.ts";
@@ -27,6 +29,8 @@ const schema = z.object({
   EDGETIER_S3_PORT: localPort("EDGETIER_S3_PORT"),
   EDGETIER_REDIS_REST_PORT: localPort("EDGETIER_REDIS_REST_PORT"),
   EDGETIER_STATE: z.string().default(STATE_FOLDER),
+  /** Credential of the example prediction, if `EDGETIER_API_KEYS` restricts access. */
+  EDGETIER_API_KEY: z.string().min(1).optional(),
 });
 
 export const command = defineCommand({
@@ -39,18 +43,24 @@ export const command = defineCommand({
       type: "boolean",
       description: "Have the region answer everyone on this machine, and not the edge alone",
     },
+    fresh: {
+      type: "boolean",
+      description: "Start with an empty model store; by default, published versions are kept",
+    },
     ...jsonArg,
   },
   async run({ args }) {
-    const { EDGETIER_STATE, ...ports } = parseConfig(schema, process.env);
+    const { EDGETIER_STATE, EDGETIER_API_KEY: apiKey, ...ports } = parseConfig(schema, process.env);
     const signingKeys = await readSigningKeys(undefined, "edgetier start");
     const startedAtMs = performance.now();
+    if (args.fresh === true) await rm(EDGETIER_STATE, { recursive: true, force: true });
     const stopRequest = createShutdownSignal();
     const system = await ignoreAbort(
       startLocalSystem({
         ports,
         stateFolder: EDGETIER_STATE,
         signingKeys,
+        edgeVariables: selectEdgeVariables(process.env),
         regionVariables: args["open-region"] === true ? { EDGETIER_REGION_KEYS: "" } : {},
         signal: stopRequest.signal,
         log: args.json ? () => {} : printLine,
@@ -62,9 +72,9 @@ export const command = defineCommand({
     );
     if (system === undefined) return;
     try {
-      const first = await findExampleRequest(system);
+      const first = await findExampleRequest(system, apiKey);
       const predict = async () =>
-        first && (await requestPrediction(system.urls.edge, first.model, first.input));
+        first && (await requestPrediction(system.urls.edge, first.model, first.input, { apiKey }));
       const prediction = await predict();
       const again = await predict();
       const seconds = Math.round((performance.now() - startedAtMs) / 100) / 10;
@@ -109,12 +119,13 @@ interface ExampleRequest {
 }
 
 /** The first model that gives labels, with an input for it. */
-async function findExampleRequest({
-  urls,
-  models,
-}: LocalSystem): Promise<ExampleRequest | undefined> {
+async function findExampleRequest(
+  { urls, models }: LocalSystem,
+  apiKey: string | undefined,
+): Promise<ExampleRequest | undefined> {
+  const headers = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
   for (const { model } of models) {
-    const response = await fetch(`${urls.edge}/v1/models/${model}`);
+    const response = await fetch(`${urls.edge}/v1/models/${model}`, { headers });
     const task = modelDetailSchema.safeParse(await response.json()).data?.task;
     if (task === "text-classification")
       return {

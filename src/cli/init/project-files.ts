@@ -72,7 +72,7 @@ const BUILD_PLAN = {
       prefer: "bytes",
       candidates: [
         { name: "as-trained", source: "artifacts/model.onnx" },
-        { name: "dynamic", steps: [{ do: "quantise", mode: "dynamic" }] },
+        { name: "dynamic", steps: [{ kind: "quantize", mode: "dynamic" }] },
       ],
     },
   ],

@@ -26,8 +26,8 @@ export async function startLocalS3(options: {
   readonly folder?: string;
 }): Promise<LocalS3> {
   const { accessKeyId, secretAccessKey, bucket } = LOCAL_S3;
-  const miniflare = new Miniflare(
-    convertV4MiniflareOptions({
+  const miniflare = new Miniflare({
+    ...convertV4MiniflareOptions({
       modules: true,
       script: PLACEHOLDER_SCRIPT,
       compatibilityDate: "2026-10-01",
@@ -36,9 +36,10 @@ export async function startLocalS3(options: {
       log: new Log(LogLevel.ERROR),
       cf: false, // it would ask the network
       r2Buckets: { MODELS: { id: bucket, s3Credentials: { accessKeyId, secretAccessKey } } },
-      ...(options.folder === undefined ? {} : { r2Persist: options.folder }),
     }),
-  );
+    // The conversion drops version 4's `r2Persist`.
+    ...(options.folder === undefined ? {} : { resourcePersistencePath: options.folder }),
+  });
   const stopped = new AbortController();
   try {
     const { port, origin } = await miniflare.ready;

@@ -1,4 +1,4 @@
-// The variables of access: keys, tokens, rate limits and origins. Problems never repeat a value: it may be a secret.
+// Access configuration: parses keys, tokens, rate limits and origins. Messages never repeat a value, because it may be secret.
 
 import * as z from "zod";
 import { jsonText } from "../../core/config.ts";
@@ -18,7 +18,7 @@ export const apiKeyEntrySchema = z.strictObject({
   id: z.string().min(1).max(64),
   sha256: z
     .string()
-    .regex(/^[0-9a-f]{64}$/, "must be 64 hex digits: the hash of a key, and never the key"),
+    .regex(/^[0-9a-f]{64}$/, "must be the 64 hex digits of a key's SHA-256, never the key itself"),
   tenant: z.string().min(1).max(256),
   scopes: z.array(z.enum(SCOPES)).min(1),
   rateLimit: rateLimitObject.optional(),
@@ -26,9 +26,9 @@ export const apiKeyEntrySchema = z.strictObject({
   expiresAt: z.iso.datetime({ offset: true }).optional(),
 });
 
-const apiKeysSchema = jsonText(() => "must be a JSON array of what `edgetier keys create` prints")
+const apiKeysSchema = jsonText(() => "must be a JSON array of the entries that `edgetier keys create` prints")
   .pipe(z.array(apiKeyEntrySchema).min(1))
-  .refine((keys) => new Set(keys.map(({ id }) => id)).size === keys.length, "two keys have one id")
+  .refine((keys) => new Set(keys.map(({ id }) => id)).size === keys.length, "must not contain two keys with the same id")
   .transform((keys) =>
     keys.map(({ expiresAt, ...entry }): ApiKeyEntry => ({
       ...entry,
@@ -36,7 +36,7 @@ const apiKeysSchema = jsonText(() => "must be a JSON array of what `edgetier key
     })),
   );
 
-/** Such as `100/60`: 100 requests in 60 seconds. */
+/** Parses `<requests>/<seconds>`; `100/60` is 100 requests in 60 seconds. */
 export const rateLimitSchema = z
   .string()
   .regex(/^\d{1,7}\/\d{1,5}$/, "must be <requests>/<seconds>, such as 100/60")
@@ -51,32 +51,32 @@ const corsOriginsSchema = z
   .transform((list) => list.split(",").map((origin) => origin.trim()))
   .refine(
     (list) => list.every((origin) => (origin === "*" ? list.length === 1 : isOrigin(origin))),
-    "must be * or origins such as https://app.example.com, with commas between them",
+    "must be * or comma-separated origins such as https://app.example.com",
   );
 
 export const accessVariables = {
-  /** With keys or tokens, each request needs one; without either, everybody may predict and look. */
+  /** If API keys or JWTs are configured, each request requires one. Otherwise predictions and metadata are public. */
   EDGETIER_API_KEYS: apiKeysSchema.optional(),
   EDGETIER_JWT_ISSUER: optionalText(),
   EDGETIER_JWT_AUDIENCE: optionalText(),
   EDGETIER_JWT_ALGORITHM: z.enum(JWT_ALGORITHMS).optional(),
-  /** The issuer's keys: where they are fetched, or the key set itself. */
+  /** URL of the issuer's key set; EDGETIER_JWT_JWKS holds the key set itself. */
   EDGETIER_JWT_JWKS_URL: z
     .url()
-    .refine(isSecureUrl, "must be https, or on this machine")
+    .refine(isSecureUrl, "must be an https URL, or http on localhost")
     .optional(),
   EDGETIER_JWT_JWKS: jsonText(() => "must be a JSON Web Key Set")
     .pipe(jwksSchema)
     .optional(),
   EDGETIER_JWT_TENANT_CLAIM: z.string().min(1).default("tenant"),
   EDGETIER_JWT_SCOPE_CLAIM: z.string().min(1).default("scope"),
-  /** For each key that has no limit of its own, and each subject of tokens. */
+  /** Limit of each API key without a limit of its own, and of each token subject. */
   EDGETIER_RATE_LIMIT: rateLimitSchema.optional(),
-  /** For each client address that brings no valid credential. */
+  /** Limit of each client address that sends no valid credential. */
   EDGETIER_ADDRESS_RATE_LIMIT: rateLimitSchema.optional(),
-  /** `redis`, the default where there is one: isolates count together, for a round trip a request. `isolate`: each for itself. */
+  /** `redis` shares counts between isolates at one round trip per request; `isolate` counts locally. Without Redis it is `isolate`. */
   EDGETIER_RATE_LIMIT_STORE: z.enum(["redis", "isolate"]).default("redis"),
-  /** Cloudflare sets the default, and clients cannot; behind anything else, name the header that it sets. */
+  /** Cloudflare sets the default header, and clients cannot forge it. Behind another proxy, name the header that it sets. */
   EDGETIER_CLIENT_ADDRESS_HEADER: z
     .string()
     .regex(/^[\w-]+$/, "must be the name of a header")
@@ -91,9 +91,9 @@ type JwtConfig = {
 };
 
 export const JWT_VARIABLES_MESSAGE =
-  "EDGETIER_JWT_ISSUER, _AUDIENCE, _ALGORITHM and one of _JWKS_URL and _JWKS go together";
+  "must be set together with EDGETIER_JWT_AUDIENCE, EDGETIER_JWT_ALGORITHM and one of EDGETIER_JWT_JWKS_URL and EDGETIER_JWT_JWKS";
 
-/** All of them, or none. */
+/** Whether the configuration sets all JWT variables or none. */
 export function hasCompleteJwtConfig(config: JwtConfig): boolean {
   const {
     EDGETIER_JWT_ISSUER,
@@ -102,13 +102,13 @@ export function hasCompleteJwtConfig(config: JwtConfig): boolean {
     EDGETIER_JWT_JWKS_URL,
     EDGETIER_JWT_JWKS,
   } = config;
-  const set = [EDGETIER_JWT_ISSUER, EDGETIER_JWT_AUDIENCE, EDGETIER_JWT_ALGORITHM].filter(
-    (one) => one !== undefined,
+  const claimCount = [EDGETIER_JWT_ISSUER, EDGETIER_JWT_AUDIENCE, EDGETIER_JWT_ALGORITHM].filter(
+    (value) => value !== undefined,
   ).length;
-  const keySources = [EDGETIER_JWT_JWKS_URL, EDGETIER_JWT_JWKS].filter(
-    (one) => one !== undefined,
+  const keySourceCount = [EDGETIER_JWT_JWKS_URL, EDGETIER_JWT_JWKS].filter(
+    (value) => value !== undefined,
   ).length;
-  return (set === 0 && keySources === 0) || (set === 3 && keySources === 1);
+  return (claimCount === 0 && keySourceCount === 0) || (claimCount === 3 && keySourceCount === 1);
 }
 
 function isOrigin(value: string): boolean {

@@ -1,25 +1,25 @@
-// Who may ask this edge, and how often: what the middleware needs of it.
+// Access policy: authenticators, rate limits and origins for the access middleware.
 
 import type { Authenticator, Scope } from "./authenticator.ts";
 import type { RateLimit, RateLimiter } from "./rate-limiter.ts";
 
 export interface RateLimits {
   readonly limiter: RateLimiter;
-  /** For each key, and each one a token is about, that has no limit of its own. */
+  /** Limit of each principal without a limit of its own. */
   readonly perPrincipal?: RateLimit | undefined;
-  /** For each client address that brings no valid credential. */
+  /** Limit of each client address that sends no valid credential. */
   readonly perAddress?: RateLimit | undefined;
-  /** Which header has the address; whoever is in front of the edge must set it, and let none through. */
+  /** Header with the client address. The proxy in front of the edge must overwrite any value that clients send. */
   readonly addressHeader: string;
 }
 
 export interface AccessPolicy {
-  /** Without any, everybody may predict and look; administration is closed to all. */
+  /** If empty, predictions and metadata are public, and administration is closed. */
   readonly authenticators: readonly Authenticator[];
   readonly rateLimits?: RateLimits | undefined;
-  /** Web pages of these origins may ask from browsers; `*` for all. */
+  /** Origins whose pages may call the API from browsers; `*` allows all. */
   readonly corsOrigins?: readonly string[] | undefined;
-  /** What GET /metrics needs; `admin` by default. */
+  /** Scope that GET /metrics requires; `admin` by default. */
   readonly metricsScope?: Scope | undefined;
 }
 

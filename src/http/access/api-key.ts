@@ -1,15 +1,15 @@
-// The form of an API key: a prefix that scanners for leaked secrets can look for, 256 random bits, and a checksum, so that a truncated
-// or mistyped key is told from an unknown one without a look-up. Only its SHA-256 is kept anywhere; since the key is random, no
-// slow hash is needed.
+// API key format: a prefix that secret scanners can find, 256 random bits and a checksum. The checksum distinguishes a truncated
+// or mistyped key from an unknown one without a lookup. Only the SHA-256 of a key is stored. A slow hash is unnecessary,
+// because the key is random.
 
 import { sha256Hex } from "../../core/hash.ts";
 import type { Principal } from "./authenticator.ts";
 
-/** What is kept of a key: whose it is, and its hash. */
+/** Stored form of a key: its principal and hash. */
 export interface ApiKeyEntry extends Principal {
-  /** In lower-case hex. */
+  /** Hash of the key, in lower-case hex. */
   readonly sha256: string;
-  /** From then on it is refused. */
+  /** The key is rejected from this time on. */
   readonly expiresAtMs?: number | undefined;
 }
 
@@ -32,7 +32,7 @@ export function generateApiKey(): string {
 
 export const hasApiKeyPrefix = (credential: string): boolean => credential.startsWith(PREFIX);
 
-/** Whether it is whole, and nothing in it was changed. */
+/** Whether the credential has the format of a key and a correct checksum. */
 export function isWellFormedApiKey(credential: string): boolean {
   return (
     API_KEY_PATTERN.test(credential) &&
@@ -40,7 +40,7 @@ export function isWellFormedApiKey(credential: string): boolean {
   );
 }
 
-/** As it is kept. */
+/** SHA-256 of a key, in hex. */
 export const hashApiKey = async (key: string): Promise<string> =>
   await sha256Hex(encoder.encode(key));
 

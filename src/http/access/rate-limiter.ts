@@ -1,5 +1,5 @@
-// The port behind which requests are counted, and the rule by which they are: a token bucket of `requests` that fills up within
-// `windowSeconds`, kept as one number (the generic cell rate algorithm: ITU-T I.371, appendix I).
+// Port: counts requests against a rate limit. The limit is a token bucket of `requests` tokens that refills within
+// `windowSeconds`, stored as one number (the generic cell rate algorithm: ITU-T I.371, appendix I).
 
 export interface RateLimit {
   readonly requests: number;
@@ -8,11 +8,11 @@ export interface RateLimit {
 
 export interface RateLimitDecision {
   readonly allowed: boolean;
-  /** Requests that would be allowed at once. */
+  /** Number of requests that are allowed immediately. */
   readonly remaining: number;
-  /** Until all of them are. */
+  /** Time until the bucket is full. */
   readonly resetSeconds: number;
-  /** Until one is; 0 where it was. */
+  /** Time until one request is allowed; 0 if this one was. */
   readonly retryAfterSeconds: number;
 }
 
@@ -21,24 +21,24 @@ export interface RateLimiter {
   take(subject: string, limit: RateLimit): Promise<RateLimitDecision>;
 }
 
-/** What is kept of a bucket: when it will be full. */
+/** Bucket after a request, with the time at which it will be full. */
 export interface BucketState {
   readonly allowed: boolean;
   readonly fullAtMs: number;
 }
 
 export const windowMsOf = ({ windowSeconds }: RateLimit): number => windowSeconds * 1000;
-/** In which one request comes back. */
+/** Refill time of one token. */
 export const intervalMsOf = (limit: RateLimit): number => windowMsOf(limit) / limit.requests;
-/** Sums of intervals are not whole. */
+/** Absorbs the rounding errors of summed intervals. */
 export const TOLERANCE_MS = 0.01;
 
-/** @param fullAtMs of the bucket; in the past where nothing is known of it */
+/** @param fullAtMs when the bucket will be full; a time in the past for an unknown bucket */
 export function takeToken(fullAtMs: number, limit: RateLimit, nowMs: number): BucketState {
-  const filledMs = Math.max(fullAtMs, nowMs);
-  const nextMs = filledMs + intervalMsOf(limit);
+  const baseMs = Math.max(fullAtMs, nowMs);
+  const nextMs = baseMs + intervalMsOf(limit);
   const allowed = nextMs - nowMs <= windowMsOf(limit) + TOLERANCE_MS;
-  return { allowed, fullAtMs: allowed ? nextMs : filledMs };
+  return { allowed, fullAtMs: allowed ? nextMs : baseMs };
 }
 
 export function decisionOf(
@@ -46,13 +46,13 @@ export function decisionOf(
   limit: RateLimit,
   nowMs: number,
 ): RateLimitDecision {
-  const missingMs = Math.max(0, fullAtMs - nowMs);
+  const untilFullMs = Math.max(0, fullAtMs - nowMs);
   const intervalMs = intervalMsOf(limit);
-  const waitMs = missingMs + intervalMs - windowMsOf(limit);
+  const waitMs = untilFullMs + intervalMs - windowMsOf(limit);
   return {
     allowed,
-    remaining: Math.max(0, Math.floor((windowMsOf(limit) - missingMs + TOLERANCE_MS) / intervalMs)),
-    resetSeconds: Math.ceil((missingMs - TOLERANCE_MS) / 1000),
+    remaining: Math.max(0, Math.floor((windowMsOf(limit) - untilFullMs + TOLERANCE_MS) / intervalMs)),
+    resetSeconds: Math.ceil((untilFullMs - TOLERANCE_MS) / 1000),
     retryAfterSeconds: allowed ? 0 : Math.max(1, Math.ceil((waitMs - TOLERANCE_MS) / 1000)),
   };
 }

@@ -1,4 +1,4 @@
-// Which model a request names, and whether it may.
+// Requested model: parses the model reference of a request and checks that the credential allows it.
 
 import { httpErrors } from "../errors.ts";
 import type { Context } from "hono";

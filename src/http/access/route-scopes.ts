@@ -1,8 +1,8 @@
-// Which scope a request needs, by its path. What is not named here needs one, too: a route that is forgotten is closed.
+// Route scopes: maps a path to the scope it requires. Unlisted paths require one too, so that a forgotten route is closed.
 
 import type { Scope } from "./authenticator.ts";
 
-/** Health is asked by load balancers, and the description of the API is no secret. */
+/** Load balancers call health without a credential, and the API description is not secret. */
 const PUBLIC_PATHS = /^\/$|^\/(docs|openapi\.json)$|^\/v2\/health\/(live|ready)$/;
 const PREDICT_PATHS =
   /^\/v1\/embeddings$|^\/v1\/models\/[^/]+\/predict$|^\/v2\/models\/[^/]+(\/versions\/[^/]+)?\/infer$/;
@@ -10,13 +10,16 @@ const METADATA_PATHS = /^\/v1\/(models|regions)(\/|$)|^\/v2(\/|$)/;
 const ADMIN_PATHS = /^\/(v1\/)?admin(\/|$)/;
 
 export interface ScopeRequirement {
-  /** Undefined where nobody is asked who they are. */
+  /** Undefined for a public path. */
   readonly scope: Scope | undefined;
-  /** Whether the path is one that this edge knows of. */
+  /** Whether the path matches a listed pattern. */
   readonly isKnownPath: boolean;
 }
 
-/** @param path as the router matches it @param metricsScope of GET /metrics: who asks the least may not need to know how much is asked */
+/**
+ * @param path the path that the router matches
+ * @param metricsScope scope of GET /metrics, which a deployment may close to ordinary clients
+ */
 export function scopeRequirementOf(path: string, metricsScope: Scope = "admin"): ScopeRequirement {
   if (path === "/metrics") return { scope: metricsScope, isKnownPath: true };
   if (PUBLIC_PATHS.test(path)) return { scope: undefined, isKnownPath: true };

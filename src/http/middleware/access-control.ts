@@ -1,4 +1,4 @@
-// Who asks, how often, and whether they may: three steps in that order, so that refused requests are counted, too.
+// Access control: authenticates, rate-limits and authorizes, in this order, so that rejected requests are counted too.
 
 import { httpErrors } from "../errors.ts";
 import type { Context, MiddlewareHandler } from "hono";
@@ -16,12 +16,12 @@ type Handlers = [MiddlewareHandler<AppEnv>, ...MiddlewareHandler<AppEnv>[]];
 
 export function accessControl({
   authenticators,
-  rateLimits: limits,
+  rateLimits,
   metricsScope,
 }: AccessPolicy): Handlers {
   return [
     authenticate(authenticators),
-    ...(limits === undefined ? [] : [rateLimit(limits)]),
+    ...(rateLimits === undefined ? [] : [rateLimit(rateLimits)]),
     authorize(authenticators.length > 0, metricsScope),
   ];
 }
@@ -44,12 +44,12 @@ async function authenticateRequest(
   c: Context<AppEnv>,
   authenticators: readonly Authenticator[],
 ): Promise<Authentication> {
-  // RFC 6750, section 2.1; and no other header: what caches and proxies treat as secret is this one.
+  // Only this header carries credentials (RFC 6750, section 2.1), because caches and proxies treat it as secret.
   const credential = /^Bearer +([\w.~+/-]+=*) *$/i.exec(c.req.header("authorization") ?? "")?.[1];
   if (credential === undefined) return { error: httpErrors.missingCredential() };
-  const authenticator = authenticators.find((one) => one.recognizes(credential));
+  const authenticator = authenticators.find(({ recognizes }) => recognizes(credential));
   if (authenticator === undefined)
-    return { error: httpErrors.invalidCredential("it has the form of none that is taken here") };
+    return { error: httpErrors.invalidCredential("neither an API key nor a JWT") };
   try {
     return { principal: await authenticator.authenticate(credential) };
   } catch (error) {
@@ -57,18 +57,18 @@ async function authenticateRequest(
   }
 }
 
-/** @param isClosed whether there is any credential; without one only administration is closed */
+/** @param requiresCredential false leaves every scope except `admin` open */
 function authorize(
-  isClosed: boolean,
+  requiresCredential: boolean,
   metricsScope: AccessPolicy["metricsScope"],
 ): MiddlewareHandler<AppEnv> {
   return async function requireScope(c, next) {
     const { scope } = scopeRequirementOf(c.req.path, metricsScope);
-    if (scope === undefined || (!isClosed && scope !== "admin")) return await next();
-    const identity = c.get("authentication") ?? { error: httpErrors.missingCredential() };
-    if ("error" in identity) {
-      const { code, status, detail } = identity.error;
-      // RFC 6750, section 3: without a credential the challenge says no more.
+    if (scope === undefined || (!requiresCredential && scope !== "admin")) return await next();
+    const authentication = c.get("authentication") ?? { error: httpErrors.missingCredential() };
+    if ("error" in authentication) {
+      const { code, status, detail } = authentication.error;
+      // Without a credential the challenge carries no error code (RFC 6750, section 3).
       if (status === 401)
         c.header(
           "www-authenticate",
@@ -76,9 +76,9 @@ function authorize(
             ? REALM
             : `${REALM}, error="invalid_token", error_description="${detail.replaceAll('"', "'")}"`,
         );
-      throw identity.error;
+      throw authentication.error;
     }
-    const { scopes, tenant } = identity.principal;
+    const { scopes, tenant } = authentication.principal;
     if (!scopes.includes(scope)) {
       c.header("www-authenticate", `${REALM}, error="insufficient_scope", scope="${scope}"`);
       throw httpErrors.missingScope(scope, scopes);
@@ -89,14 +89,14 @@ function authorize(
   };
 }
 
-/** What is told to one tenant must stay in no cache that others read (RFC 9111, section 3.5). */
+/** Keeps a tenant's response out of shared caches (RFC 9111, section 3.5). */
 function makeResponsePrivate(c: Context<AppEnv>): void {
-  const directives = (c.res.headers.get("cache-control") ?? "").split(",").map((one) => one.trim());
+  const directives = (c.res.headers.get("cache-control") ?? "").split(",").map((directive) => directive.trim());
   c.header(
     "cache-control",
     [
       "private",
-      ...directives.filter((one) => one !== "" && !/^(public|private|s-maxage)/i.test(one)),
+      ...directives.filter((directive) => directive !== "" && !/^(public|private|s-maxage)/i.test(directive)),
     ].join(", "),
   );
   c.header("vary", "authorization", { append: true });

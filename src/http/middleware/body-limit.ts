@@ -1,4 +1,4 @@
-// How large a body may be, compressed and decompressed. Whoever reads it (request-body.ts) keeps to that while it comes in.
+// Body limit: sets the maximum size of a body, compressed and decompressed. The reader (request-body.ts) enforces it.
 
 import type { MiddlewareHandler } from "hono";
 import type { AppEnv } from "../app-env.ts";
@@ -6,7 +6,6 @@ import { mediaTypeOf } from "../request-body.ts";
 
 export interface BodyLimits {
   readonly maxBodyBytes: number;
-  /** Of a request whose body is an image. */
   readonly maxImageBodyBytes: number;
 }
 

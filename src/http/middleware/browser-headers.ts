@@ -1,4 +1,4 @@
-// What browsers are told: which pages may ask (CORS, off by default), and to trust as little as they can.
+// Browser headers: sets CORS (off by default) and restrictive security headers.
 
 import type { MiddlewareHandler } from "hono";
 import { cors } from "hono/cors";
@@ -29,28 +29,29 @@ const RESPONSE_HEADERS = [
   "x-edgetier-tier",
   "x-request-id",
 ];
-const PREFLIGHT_SECONDS = 7_200; // browsers keep none for longer
+/** Browsers cache a preflight response for at most two hours. */
+const PREFLIGHT_SECONDS = 7_200;
 
 type Handlers = [MiddlewareHandler<AppEnv>, ...MiddlewareHandler<AppEnv>[]];
 
 export function browserHeaders({ corsOrigins }: AccessPolicy): Handlers {
-  const forAll = secureHeaders({
+  const securityHeaders = secureHeaders({
     contentSecurityPolicy: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] },
     crossOriginResourcePolicy: corsOrigins === undefined ? "same-origin" : "cross-origin",
-    strictTransportSecurity: "max-age=15552000", // its sub-domains are not ours to speak for
+    strictTransportSecurity: "max-age=15552000", // subdomains may belong to other services
     originAgentCluster: false,
     xDnsPrefetchControl: false,
     xDownloadOptions: false,
-    xFrameOptions: false, // frame-ancestors says it
+    xFrameOptions: false, // replaced by frame-ancestors
     xPermittedCrossDomainPolicies: false,
     xXssProtection: false,
     overwrite: false,
   });
-  if (corsOrigins === undefined) return [forAll];
-  // Without `credentials`: browsers send no cookies, and a page brings its key itself.
+  if (corsOrigins === undefined) return [securityHeaders];
+  // `credentials` stays off: pages authenticate with a key and not with cookies.
   const origin = corsOrigins.includes("*") ? "*" : [...corsOrigins];
   return [
-    forAll,
+    securityHeaders,
     cors({
       origin,
       allowMethods: ["GET", "HEAD", "POST", "QUERY"],

@@ -1,5 +1,5 @@
-// Turns every error into an answer with its status and `retry-after`: problem details, for OpenAI's clients with what these read,
-// or under /v2 what the Open Inference Protocol says.
+// Error handler: converts every error to a response with its status and `retry-after`. The body is problem details, with
+// OpenAI's fields on the embeddings route, or the Open Inference Protocol's error under /v2.
 
 import type { Context, ErrorHandler } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
@@ -9,7 +9,7 @@ import { toTritonStatus } from "../../protocol/open-inference-http.ts";
 import { PROBLEM_MEDIA_TYPE, toProblemDetails } from "../../protocol/problem-details.ts";
 import type { AppEnv } from "../app-env.ts";
 
-/** @param log is told of every 5xx, with the cause that the client does not see */
+/** @param log receives every 5xx with its cause, which the client does not see */
 export function errorHandler(
   log: (record: Readonly<Record<string, unknown>>) => void,
 ): ErrorHandler<AppEnv> {

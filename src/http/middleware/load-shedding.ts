@@ -1,6 +1,6 @@
-// Load shedding: a request that computes takes a permit before its body is read, and is refused at once where there is none, so
-// that those that were taken are answered in time, within an isolate's memory. An answer that is passed on from the region goes
-// on streaming when its permit is back: it is not held here.
+// Load shedding: an inference request acquires a permit before its body is read, and is rejected immediately if none is free.
+// Accepted requests then finish in time and fit into the isolate's memory. A response forwarded from a region may still stream
+// after its permit is released, because the isolate does not buffer it.
 
 import { httpErrors } from "../errors.ts";
 import type { MiddlewareHandler } from "hono";
@@ -9,12 +9,12 @@ import { EMBEDDINGS_PATH } from "../../protocol/embeddings.ts";
 import type { AppEnv } from "../app-env.ts";
 
 export interface LoadSheddingOptions {
-  /** Requests of this isolate that compute at the same time. */
+  /** Maximum number of concurrent inference requests in this isolate. */
   readonly maxInFlight: number;
   readonly clock: Clock;
 }
 
-/** Routes that compute. Metadata and health are answered always. */
+/** Routes that run models. Metadata and health are never shed. */
 export const INFERENCE_PATHS = [
   "/v1/models/:model/predict",
   EMBEDDINGS_PATH,
@@ -22,7 +22,7 @@ export const INFERENCE_PATHS = [
   "/v2/models/:model/versions/:version/infer",
 ];
 
-/** Beyond what the platform lets a request take, should it end one without a word: so old a permit is free again. */
+/** Age at which a permit expires. It exceeds the platform's request limit, because the platform may end a request silently. */
 const PERMIT_TTL_MS = 60_000;
 const RETRY_AFTER_SECONDS = 1;
 
@@ -30,35 +30,35 @@ export function loadShedding({
   maxInFlight,
   clock,
 }: LoadSheddingOptions): MiddlewareHandler<AppEnv> {
-  /** When each permit was taken, the oldest first. */
-  const taken = new Map<symbol, number>();
+  /** Acquisition time of each permit, oldest first. */
+  const acquiredAtMs = new Map<symbol, number>();
 
-  function forgetOld(): void {
+  function dropExpired(): void {
     const beforeMs = clock.now() - PERMIT_TTL_MS;
-    for (const [permit, takenAtMs] of taken) {
-      if (takenAtMs > beforeMs) return;
-      taken.delete(permit);
+    for (const [permit, acquiredMs] of acquiredAtMs) {
+      if (acquiredMs > beforeMs) return;
+      acquiredAtMs.delete(permit);
     }
   }
 
   return async function takePermit(c, next) {
-    if (taken.size >= maxInFlight) forgetOld();
-    // OpenAI's clients wait and ask again after a 429.
-    if (taken.size >= maxInFlight)
+    if (acquiredAtMs.size >= maxInFlight) dropExpired();
+    // OpenAI's clients back off and retry after a 429.
+    if (acquiredAtMs.size >= maxInFlight)
       throw httpErrors.overloaded(
         maxInFlight,
         c.req.path === EMBEDDINGS_PATH ? 429 : 503,
         RETRY_AFTER_SECONDS,
       );
     const permit = Symbol("permit");
-    const giveBack = () => taken.delete(permit);
-    taken.set(permit, clock.now());
-    // The platform drops what a request still awaits when its client leaves, and no `finally` runs; this does.
-    c.req.raw.signal.addEventListener("abort", giveBack);
+    const release = () => acquiredAtMs.delete(permit);
+    acquiredAtMs.set(permit, clock.now());
+    // On a disconnect the platform drops pending awaits without running `finally`, so this listener releases the permit.
+    c.req.raw.signal.addEventListener("abort", release);
     try {
       await next();
     } finally {
-      giveBack();
+      release();
     }
   };
 }

@@ -1,5 +1,5 @@
-// How often one may ask: by whose credential it is, or by the client's address where there is none that is valid. Fields by
-// draft-ietf-httpapi-ratelimit-headers-11.
+// Rate limit: counts requests per principal, or per client address if the credential is missing or invalid. The header fields
+// follow draft-ietf-httpapi-ratelimit-headers-11.
 
 import { httpErrors } from "../errors.ts";
 import type { Context, MiddlewareHandler } from "hono";
@@ -24,7 +24,7 @@ export function rateLimit({
   perAddress,
   addressHeader,
 }: RateLimits): MiddlewareHandler<AppEnv> {
-  async function countedAs(c: Context<AppEnv>): Promise<RateLimitSubject | undefined> {
+  async function findSubject(c: Context<AppEnv>): Promise<RateLimitSubject | undefined> {
     const principal = principalOf(c.get("authentication"));
     if (principal !== undefined)
       return await createRateLimitSubject("key", principal.rateLimit ?? perPrincipal, [
@@ -38,9 +38,9 @@ export function rateLimit({
   }
 
   return async function countRequest(c, next) {
-    const one = scopeRequirementOf(c.req.path).scope === undefined ? undefined : await countedAs(c);
-    if (one !== undefined) {
-      const { policy, limit, subject } = one;
+    const counted = scopeRequirementOf(c.req.path).scope === undefined ? undefined : await findSubject(c);
+    if (counted !== undefined) {
+      const { policy, limit, subject } = counted;
       const { allowed, remaining, resetSeconds, retryAfterSeconds } = await c
         .get("context")
         .phases.measure("access", () => limiter.take(subject, limit));
@@ -53,7 +53,7 @@ export function rateLimit({
   };
 }
 
-/** A limit that is changed begins anew. */
+/** The subject includes the limit, so that a changed limit starts with a full bucket. */
 async function createRateLimitSubject(
   policy: RateLimitSubject["policy"],
   limit: RateLimit | undefined,

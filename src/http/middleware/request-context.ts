@@ -1,4 +1,4 @@
-// Gives each request its RequestContext, and each response its `server-timing`.
+// Request context: creates the RequestContext of each request and sets `server-timing` on its response.
 
 import type { MiddlewareHandler } from "hono";
 import * as z from "zod";
@@ -16,11 +16,11 @@ export function attachRequestContext(clock: Clock): MiddlewareHandler<AppEnv> {
     c.set("context", {
       requestId: c.get("requestId"),
       span,
-      // Known only later; a deadline counts from the arrival all the same.
+      // A getter, because the tenant is known only after authentication.
       get tenant() {
         return c.get("tenant") ?? "";
       },
-      // Read only for what goes to a region.
+      // A getter, because only calls to regions need the location.
       get geo() {
         return readGeo(c.req.raw);
       },
@@ -35,13 +35,13 @@ export function attachRequestContext(clock: Clock): MiddlewareHandler<AppEnv> {
   };
 }
 
-/** Cloudflare tells the client's place as text in the request's `cf`; elsewhere there is none. */
+/** Cloudflare sets the client's coordinates as text in the request's `cf`; other platforms set none. */
 const cfGeoSchema = z.object({
   cf: z.object({ latitude: degreesSchema(90), longitude: degreesSchema(180) }),
 });
 
-function degreesSchema(most: number) {
-  return z.coerce.number().min(-most).max(most);
+function degreesSchema(maxDegrees: number) {
+  return z.coerce.number().min(-maxDegrees).max(maxDegrees);
 }
 
 function readGeo(request: Request): GeoPoint | undefined {
@@ -51,7 +51,7 @@ function readGeo(request: Request): GeoPoint | undefined {
     : undefined;
 }
 
-/** Outside Workers (`app.request` in tests, Node) there is no execution context, and work goes on by itself. */
+/** Outside Workers (`app.request` in tests, Node) there is no execution context, and pending work needs none. */
 function waitUntilOf(
   c: Parameters<MiddlewareHandler<AppEnv>>[0],
 ): (work: Promise<unknown>) => void {

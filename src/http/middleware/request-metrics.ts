@@ -1,5 +1,6 @@
-// Counts each request when its answer begins, and sees to it that what was counted is reported. A client that leaves before is not
-// counted: the platform drops what its request still awaits, and tells nobody unless something else keeps the request alive (measured).
+// Request metrics: counts each request when its response starts, and schedules the report. A client that disconnects earlier
+// is not counted: measurements show that the platform drops pending awaits and signals nothing unless other work keeps the
+// request alive.
 
 import type { MiddlewareHandler } from "hono";
 import type { Clock } from "../../core/clock.ts";
@@ -7,7 +8,7 @@ import { EMBEDDINGS_PATH } from "../../protocol/embeddings.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
 import type { AppEnv } from "../app-env.ts";
 
-/** @param clock by which the request's context was made */
+/** @param clock the clock of the request context */
 export function requestMetrics(
   { metrics, reporter }: Telemetry,
   clock: Clock,

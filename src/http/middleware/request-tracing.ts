@@ -1,5 +1,5 @@
-// What is told of each request when it is over: its trace, and where the operator wants one, its access record. By the route, and not the
-// path, which a client has written.
+// Request tracing: reports the trace of each finished request and, if enabled, its access record. Both name the route instead
+// of the path, because clients choose the path.
 
 import type { Context, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
@@ -12,7 +12,7 @@ import type { AppEnv } from "../app-env.ts";
 export interface RequestTracingOptions {
   readonly tracer: Tracer;
   readonly clock: Clock;
-  /** Of access records. */
+  /** Receives access records; undefined turns them off. */
   readonly log?: ((record: Readonly<Record<string, unknown>>) => void) | undefined;
 }
 
@@ -23,7 +23,7 @@ export function requestTracing({
   clock,
   log,
 }: RequestTracingOptions): MiddlewareHandler<AppEnv> {
-  return async function observeRequest(c, next) {
+  return async function traceRequest(c, next) {
     const trace = tracer.startRequest((name) => c.req.header(name));
     const startedAtMs = clock.now();
     c.set("span", trace.span);
@@ -50,7 +50,7 @@ export function requestTracing({
       ...servedByAttributes(c),
       ...(error && { code: error }),
     });
-    const facts = {
+    const attributes = {
       "http.request.method": method,
       "http.route": route,
       "http.response.status_code": status,
@@ -62,7 +62,7 @@ export function requestTracing({
       isTraced
         ? {
             name: `${method} ${route}`,
-            attributes: { ...facts, ...(error && { "error.type": error }) },
+            attributes: { ...attributes, ...(error && { "error.type": error }) },
             error: status >= 500 ? (error ?? String(status)) : undefined,
           }
         : undefined,
@@ -70,10 +70,10 @@ export function requestTracing({
   };
 }
 
-/** What answered: its tiers and cache layer. */
+/** Tiers and cache layer that served the request. */
 function servedByAttributes(c: Context, prefix = ""): Readonly<Record<string, string>> {
-  const told = ["tier", "cache"].map(
+  const pairs = ["tier", "cache"].map(
     (name) => [`${prefix}${name}`, c.res.headers.get(`x-edgetier-${name}`)] as const,
   );
-  return Object.fromEntries(told.filter((pair): pair is [string, string] => pair[1] !== null));
+  return Object.fromEntries(pairs.filter((pair): pair is [string, string] => pair[1] !== null));
 }

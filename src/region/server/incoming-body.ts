@@ -31,7 +31,7 @@ const ALIGNMENT = 8;
 
 /**
  * @param bindings of the Node server; without them, and for a body that is compressed or sent in chunks, it is read as the web does
- * @throws as readBody
+ * @throws as readRequestBody
  */
 export async function readIncomingBody(
   request: Request,

@@ -36,7 +36,7 @@ export interface LoadedResumption {
 /** A version of a model with all its region tiers, of which it has one at least. */
 export interface LoadedRegionModel {
   readonly manifest: Manifest;
-  /** Reads one of the task's own inputs; absent where there are none. @throws as Task.decodeBinaryData */
+  /** Reads one of the task's own inputs; absent where there are none. @throws as Task.decodeInput */
   readonly parseInput?: (bytes: Uint8Array, index: number) => TaskInput;
   /** In the order of the logits. */
   readonly labels?: readonly string[];

@@ -36,12 +36,12 @@ export interface ModelRepository {
     ref: ModelRef,
     work: (model: LoadedRegionModel) => Promise<Result> | Result,
   ): Promise<Result>;
-  /** The model, loaded if need be: to look at, since it may go at any time. @throws as use */
+  /** The model, loaded if need be: to look at, since it may go at any time. @throws as withModel */
   getModel(ref: ModelRef): Promise<LoadedRegionModel>;
   /** Undefined unless it is loaded. @throws model_not_found, alias_not_found */
   findLoaded(ref: ModelRef): Promise<LoadedRegionModel | undefined>;
   listLoaded(): readonly LoadedRegionModel[];
-  /** Manifest, and the versions that may be asked for, without loading anything. @throws as use */
+  /** Manifest, and the versions that may be asked for, without loading anything. @throws as withModel */
   describe(
     ref: ModelRef,
   ): Promise<{ readonly manifest: Manifest; readonly versions: readonly number[] }>;
@@ -49,7 +49,7 @@ export interface ModelRepository {
   isReady(ref: ModelRef): Promise<boolean>;
   /** Every version in the store, and whether it is loaded here. @throws model_store_unavailable */
   listIndex(): Promise<readonly RepositoryIndexEntry[]>;
-  /** What `stable` names, now; a version that was loaded goes on serving where this fails. @throws as use */
+  /** What `stable` names, now; a version that was loaded goes on serving where this fails. @throws as withModel */
   load(model: string): Promise<void>;
   /** All its versions; requests under way are answered. It is not loaded again before `load`. @throws model_not_found */
   unload(model: string): Promise<void>;
@@ -149,11 +149,11 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
     clock,
     idleMs: leftoverIdleMs,
     listLoaded: () =>
-      residents.all().map(({ key, useCount: users, lastUsedAtMs: lastUsedAtMs }) => ({
+      residents.all().map(({ key, useCount: users, lastUsedAtMs }) => ({
         key,
         ...parseVersionKey(key),
         isInUse: users > 0,
-        lastUsedAtMs: lastUsedAtMs,
+        lastUsedAtMs,
       })), // what is being loaded has users
     async listReferenced(model) {
       const named = await versions.listReferenced(model);

@@ -18,15 +18,15 @@ import {
 export interface VersionResolver {
   /** The version that it is answered with. @throws model_not_found, alias_not_found; model_store_unavailable, aliases_invalid where nothing was read before */
   resolve(ref: ModelRef): Promise<number>;
-  /** The same, and the store is asked now. @throws as targetOf, and where the store is away */
+  /** The same, and the store is asked now. @throws as resolve, and where the store is away */
   resolveUncached(ref: ModelRef): Promise<number>;
-  /** Why it may not be loaded; undefined where it may. @throws as targetOf */
+  /** Why it may not be loaded; undefined where it may. @throws as resolve */
   rejectionReason(model: string, version: number): Promise<string | undefined>;
   /** In the store, ascending, each with why it may not be loaded. @throws model_store_unavailable */
   listVersions(
     model: string,
   ): Promise<readonly { readonly version: number; readonly rejectionReason: string | undefined }[]>;
-  /** The aliases, and the versions that the policy names one by one. @throws as targetOf */
+  /** The aliases, and the versions that the policy names one by one. @throws as resolve */
   listReferenced(
     model: string,
   ): Promise<{ readonly aliases: Aliases; readonly versions: readonly number[] }>;

@@ -1,4 +1,4 @@
-// Makes a candidate: applies a plan's steps to a graph, one after the other.
+// Applies the steps of a build plan to a graph, in order.
 
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -21,50 +21,50 @@ import type { QuantizeStep, BuildStep } from "./build-plan.ts";
 
 export interface StepContext {
   readonly runtime: Runtime;
-  /** What ranges are found on, and layers compared. */
+  /** Samples for quantization ranges and for the ranking of layers. */
   readonly rangeSamples: readonly NamedTensors[];
-  /** Points of accuracy that a graph loses against the reference, in the runtime that it is for. */
+  /** Accuracy loss of a graph against the reference, in points, in the tier's runtime. */
   readonly measureLossPoints: (graph: Uint8Array) => Promise<number>;
-  readonly onProgress?: (what: string, done: number, of: number) => void;
+  readonly onProgress?: (activity: string, done: number, total: number) => void;
 }
 
-/** Layers that `keepUntilLossPoints` tries to keep, at most: a graph with more of them in FP32 gains little. */
+/** Maximum number of layers that `keepUntilLossPoints` keeps in FP32. A graph with more FP32 layers gains little. */
 const MAX_FP32_LAYERS = 8;
-/** Samples that layers are ranked on; more take long and change no rank. */
+/** Maximum number of samples for the ranking of layers. More take long and do not change the ranking. */
 const MAX_RANKING_SAMPLES = 32;
 
-/** @throws what the techniques throw: not_quantisable, nothing_to_prune, session_failed, … */
+/** @throws not_quantizable, nothing_to_prune, session_failed and further codes of the techniques */
 export async function applySteps(
   graph: Uint8Array,
   steps: readonly BuildStep[],
-  tools: StepContext,
+  context: StepContext,
 ): Promise<Uint8Array> {
   let bytes = graph;
-  for (const step of steps) bytes = await applyStep(bytes, step, tools);
+  for (const step of steps) bytes = await applyStep(bytes, step, context);
   return bytes;
 }
 
 async function applyStep(
   bytes: Uint8Array,
   step: BuildStep,
-  tools: StepContext,
+  context: StepContext,
 ): Promise<Uint8Array> {
-  switch (step.do) {
-    case "optimise":
+  switch (step.kind) {
+    case "optimize":
       return await editModel(
         bytes,
-        async (model) => void (await optimize(model, { runtime: tools.runtime })),
+        async (model) => void (await optimize(model, { runtime: context.runtime })),
       );
-    case "dequantise":
+    case "dequantize":
       return await editModel(bytes, async (model) => void dequantize(model));
     case "fp16":
       return await editModel(bytes, async (model) => void convertToFp16(model));
     case "prune":
-      return await editModel(bytes, async (model) => await prune(model, step, tools));
+      return await editModel(bytes, async (model) => await prune(model, step, context));
     case "prune-to-budget":
-      return await pruneToBudget(bytes, step, tools);
-    case "quantise":
-      return await quantize(bytes, step, tools);
+      return await pruneToBudget(bytes, step, context);
+    case "quantize":
+      return await quantize(bytes, step, context);
   }
 }
 
@@ -77,18 +77,18 @@ async function editModel(
   return serializeModel(model);
 }
 
-type StepOf<Name extends BuildStep["do"]> = Extract<BuildStep, { readonly do: Name }>;
+type StepOf<Kind extends BuildStep["kind"]> = Extract<BuildStep, { readonly kind: Kind }>;
 
 async function prune(
   model: Model,
   { method, ratio, scope, multiple }: StepOf<"prune">,
-  { runtime, rangeSamples: samples }: StepContext,
+  { runtime, rangeSamples }: StepContext,
 ): Promise<void> {
   if (method === "magnitude") {
     pruneByMagnitude(model, { scope: scope === "model" ? "model" : "layer", ratio });
     return;
   }
-  const shapes = await measureShapes(runtime, model, samples[0] ?? {});
+  const shapes = await measureShapes(runtime, model, rangeSamples[0] ?? {});
   pruneChannels(model, shapes, {
     scope: scope === "model" ? "model" : "group",
     ratio,
@@ -96,82 +96,71 @@ async function prune(
   });
 }
 
-/** How much each part minds is measured by accuracy, each part pruned alone. */
+/** Prunes each part alone first, to measure how much accuracy its pruning costs. */
 async function pruneToBudget(
   bytes: Uint8Array,
   { method, budget, multiple }: StepOf<"prune-to-budget">,
-  {
-    runtime,
-    rangeSamples: samples,
-    measureLossPoints: lossPoints,
-    onProgress = () => {},
-  }: StepContext,
+  { runtime, rangeSamples, measureLossPoints, onProgress = () => {} }: StepContext,
 ): Promise<Uint8Array> {
   const options = multiple === undefined ? {} : { multiple };
-  const subject =
+  const target =
     method === "magnitude"
       ? createMagnitudeTarget(bytes)
       : createChannelTarget(
           bytes,
-          await measureShapes(runtime, parseModel(bytes), samples[0] ?? {}),
+          await measureShapes(runtime, parseModel(bytes), rangeSamples[0] ?? {}),
           "macs",
           options,
         );
   const sensitivity = await measureSensitivity(
-    subject,
-    async (graph) => -(await lossPoints(graph)),
-    { onProgress: (done, of) => onProgress("sensitivity", done, of) },
+    target,
+    async (graph) => -(await measureLossPoints(graph)),
+    { onProgress: (done, total) => onProgress("sensitivity", done, total) },
   );
-  return subject.prune(planRatios(subject, sensitivity, budget * subject.computeCost(0)).ratios);
+  return target.prune(planRatios(target, sensitivity, budget * target.computeCost(0)).ratios);
 }
 
 async function quantize(
   bytes: Uint8Array,
   step: QuantizeStep,
-  {
-    runtime,
-    rangeSamples: samples,
-    measureLossPoints: lossPoints,
-    onProgress = () => {},
-  }: StepContext,
+  { runtime, rangeSamples, measureLossPoints, onProgress = () => {} }: StepContext,
 ): Promise<Uint8Array> {
-  const { do: _do, calibration, equalise, percentile, keepUntilLossPoints, ...options } = step;
+  const { kind: _kind, rangeMethod, percentile, keepUntilLossPoints, ...options } = step;
   const request: QuantizeRequest = {
     ...options,
-    equalize: equalise,
-    samples,
-    ...(calibration === undefined
+    samples: rangeSamples,
+    ...(rangeMethod === undefined
       ? {}
       : {
           rangeMethod:
-            calibration === "percentile" && percentile !== undefined
-              ? { kind: calibration, percentile }
-              : { kind: calibration },
+            rangeMethod === "percentile" && percentile !== undefined
+              ? { kind: rangeMethod, percentile }
+              : { kind: rangeMethod },
         }),
   };
   const prepared = await createQuantizer(runtime, parseModel(bytes), request, (progress) =>
-    onProgress(progress.kind, progress.done, progress.total ?? samples.length),
+    onProgress(progress.kind, progress.done, progress.total ?? rangeSamples.length),
   );
   if (keepUntilLossPoints === undefined) return (await prepared.quantize()).graph;
-  const judged = async (keep?: readonly string[]) => {
+  const quantizeAndMeasure = async (keep?: readonly string[]) => {
     const { graph } = await prepared.quantize(keep);
-    return { graph, loss: await lossPoints(graph) };
+    return { graph, loss: await measureLossPoints(graph) };
   };
-  const whole = await judged();
-  if (whole.loss <= keepUntilLossPoints) return whole.graph;
+  const allLayers = await quantizeAndMeasure();
+  if (allLayers.loss <= keepUntilLossPoints) return allLayers.graph;
   const ranking = await rankLayers(
     runtime,
     parseModel(prepared.fp32Graph),
     prepared.quantizeSelected,
-    samples.slice(0, MAX_RANKING_SAMPLES),
+    rangeSamples.slice(0, MAX_RANKING_SAMPLES),
     { keep: options.keep },
-    (done, of) => onProgress("rank layers", done, of),
+    (done, total) => onProgress("rank layers", done, total),
   );
-  const { evaluation: verdict } = await searchFp32Layers({
+  const { evaluation } = await searchFp32Layers({
     ranking,
     maxFp32Layers: Math.min(MAX_FP32_LAYERS, ranking.length - 1),
-    evaluate: async (keep) => (keep.length === 0 ? whole : await judged(keep)),
+    evaluate: async (keep) => (keep.length === 0 ? allLayers : await quantizeAndMeasure(keep)),
     isAcceptable: ({ loss }) => loss <= keepUntilLossPoints,
   });
-  return verdict.graph;
+  return evaluation.graph;
 }

@@ -1,4 +1,4 @@
-// A project's files for its build: the graphs that its plan names, and the results written back.
+// Reads the graphs that a build plan names, and writes the results of a build into the project's folder.
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { writeFileAtomic } from "../write-file-atomic.ts";
 import type { BuildPlan } from "./build-plan.ts";
 import type { BuiltProject } from "./build-project.ts";
 
-/** The project with the graphs that candidates are made from among its files. @throws invalid_project */
+/** Reads the project together with the source graphs of its candidates. @throws invalid_project */
 export async function readProjectWithSources(
   folder: string,
   { tiers }: BuildPlan,
@@ -16,7 +16,7 @@ export async function readProjectWithSources(
   const source = await readProject(folder);
   const paths = tiers.flatMap(({ source: path, candidates }) => [
     path,
-    ...candidates.flatMap((one) => one.source ?? []),
+    ...candidates.flatMap((candidate) => candidate.source ?? []),
   ]);
   return {
     ...source,
@@ -24,7 +24,10 @@ export async function readProjectWithSources(
   };
 }
 
-/** The graphs first, model.json last, each whole or not at all. What model.json has beyond the tiers stays as it is written there. */
+/**
+ * Writes the graphs first and model.json last, each file atomically. Fields of model.json outside the built tiers keep their
+ * values, except a stale risk.
+ */
 export async function writeBuiltProject(
   folder: string,
   { tiers, source: { project, files } }: BuiltProject,
@@ -43,7 +46,7 @@ export async function writeBuiltProject(
     ...others,
     ...("risk" in project && project.risk !== undefined ? { risk: project.risk } : {}),
     tiers: before.tiers.map((tier) => {
-      const built = tiers.some((one) => one.tier === tier["id"])
+      const built = tiers.some((builtTier) => builtTier.tier === tier["id"])
         ? project.tiers.find(({ id }) => id === tier["id"])
         : undefined;
       return built === undefined

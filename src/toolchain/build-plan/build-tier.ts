@@ -1,4 +1,4 @@
-// Makes a tier's candidates, has them judged, and chooses the one to publish.
+// Builds a tier: makes its candidates, has them evaluated and chooses the one to publish.
 
 import { reasonOf } from "../../core/errors.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -10,20 +10,20 @@ import {
   type EvaluationProgress,
 } from "../evaluate/evaluate-candidates.ts";
 import type { Runner } from "../evaluate/runner.ts";
-import { applySteps } from "./apply-steps.ts";
+import { applySteps, type StepContext } from "./apply-steps.ts";
 import type { TierPlan } from "./build-plan.ts";
 
 export interface BuildTierOptions {
-  /** That the tier is for. */
+  /** Runner of the tier's own runtime. */
   readonly runner: Runner;
-  /** In which latency is measured as well. */
+  /** Further runners that measure latency. */
   readonly otherRunners: readonly Runner[];
-  /** For what the techniques compute. */
+  /** Runtime in which the techniques compute. */
   readonly runtime: Runtime;
-  /** What candidates are judged on. */
   readonly evaluationSet: readonly EncodedSample[];
-  /** What ranges are found on; not among the questions. */
+  /** Samples for quantization ranges, disjoint from the evaluation set. */
   readonly rangeSamples: readonly EncodedSample[];
+  /** Number of timing rounds. */
   readonly rounds?: number;
   readonly onProgress?: (event: BuildProgress) => void;
 }
@@ -40,72 +40,85 @@ export type BuildProgress =
 
 export interface BuiltTier {
   readonly tier: string;
-  /** The reference first. */
+  /** Evaluations in the order of the plan, the reference first. */
   readonly evaluations: readonly CandidateEvaluation[];
-  /** The best that holds the bounds; the reference where none does. */
+  /** The best candidate within the bounds, or the reference if there is none. */
   readonly chosen: CandidateGraph;
-  /** Its logits to the questions, in the runtime that the tier is for. */
+  /** Logits of the chosen graph on the evaluation set, in the tier's runtime. */
   readonly logits: readonly Float32Array[];
 }
 
-/** @param fileOf gives the project's files by their paths @throws invalid_project, session_failed if the reference cannot be made or run */
+interface CandidateSet {
+  /** Candidates that could be made, the reference first. */
+  readonly made: readonly [reference: CandidateGraph, ...CandidateGraph[]];
+  /** Evaluations of the candidates that could not be made. */
+  readonly failed: readonly CandidateEvaluation[];
+}
+
+/**
+ * @param readGraph returns a file of the project by its path
+ * @throws invalid_project, session_failed if the reference cannot be made or run
+ */
 export async function buildTier(
   plan: TierPlan,
-  fileOf: (path: string) => Uint8Array,
+  readGraph: (path: string) => Uint8Array,
   options: BuildTierOptions,
 ): Promise<BuiltTier> {
-  const {
+  const { runner, evaluationSet, rounds, onProgress = () => {} } = options;
+  const { made, failed } = await makeCandidates(plan, readGraph, options);
+  const logits = new Map<CandidateGraph, readonly Float32Array[]>();
+  const evaluated = await evaluateCandidates(made, evaluationSet, {
     runner,
-    otherRunners: others,
+    otherRunners: options.otherRunners,
+    bounds: plan.bounds,
+    ...(rounds === undefined ? {} : { rounds }),
+    onProgress,
+    onLogits: (candidate, candidateLogits) => void logits.set(candidate, candidateLogits),
+  });
+  const order = ["reference", ...plan.candidates.map(({ name }) => name)];
+  const evaluations = [...evaluated, ...failed].toSorted(
+    (a, b) => order.indexOf(a.name) - order.indexOf(b.name),
+  );
+  const chosen = selectCandidate(evaluations, made, plan.prefer, runner.name) ?? made[0];
+  return { tier: plan.tier, evaluations, chosen, logits: logits.get(chosen) ?? [] };
+}
+
+async function makeCandidates(
+  plan: TierPlan,
+  readGraph: (path: string) => Uint8Array,
+  options: BuildTierOptions,
+): Promise<CandidateSet> {
+  const { runtime, onProgress = () => {} } = options;
+  const rangeSamples = options.rangeSamples.map(({ inputs }) => inputs);
+  const createStepContext = (
+    candidate: string,
+    measureLossPoints: StepContext["measureLossPoints"],
+  ): StepContext => ({
     runtime,
-    evaluationSet: questions,
-    rangeSamples: calibration,
-    rounds,
-    onProgress = () => {},
-  } = options;
-  const making = (candidate: string) => (what: string, done: number, of: number) =>
-    onProgress({ kind: "make", candidate, activity: what, done, total: of });
-  const tools = { runtime, rangeSamples: calibration.map(({ inputs }) => inputs) };
+    rangeSamples,
+    measureLossPoints,
+    onProgress: (activity, done, total) =>
+      onProgress({ kind: "make", candidate, activity, done, total }),
+  });
 
-  const answersOf = async (graph: Uint8Array, what: string) => {
-    const session = await runner.open(graph);
-    try {
-      return await computeLogits(session, questions, (done) =>
-        making(what)("answers", done, questions.length),
-      );
-    } finally {
-      await session.close();
-    }
-  };
-  const reference = {
+  const reference: CandidateGraph = {
     name: "reference",
-    graph: await applySteps(fileOf(plan.source), plan.reference, {
-      ...tools,
-      measureLossPoints: async () => 0,
-      onProgress: making("reference"),
-    }),
+    graph: await applySteps(
+      readGraph(plan.source),
+      plan.reference,
+      createStepContext("reference", async () => 0),
+    ),
   };
-  let expected: Promise<Float32Array[]> | undefined; // few steps ask
-  const lossPoints = async (graph: Uint8Array) => {
-    expected ??= answersOf(reference.graph, "reference");
-    return scoreLogits(questions, await answersOf(graph, "candidate"), await expected).lossPoints;
-  };
-
-  const candidates: CandidateGraph[] = [reference];
-  const notMade: CandidateEvaluation[] = [];
+  const measureLossPoints = createLossMeter(reference, options);
+  const made: [CandidateGraph, ...CandidateGraph[]] = [reference];
+  const failed: CandidateEvaluation[] = [];
   for (const { name, source, steps } of plan.candidates) {
     try {
-      const graph = source === undefined ? reference.graph : fileOf(source);
-      candidates.push({
-        name,
-        graph: await applySteps(graph, steps, {
-          ...tools,
-          measureLossPoints: lossPoints,
-          onProgress: making(name),
-        }),
-      });
+      const graph = source === undefined ? reference.graph : readGraph(source);
+      const context = createStepContext(name, measureLossPoints);
+      made.push({ name, graph: await applySteps(graph, steps, context) });
     } catch (error) {
-      notMade.push({
+      failed.push({
         name,
         bytes: 0,
         gzipBytes: 0,
@@ -113,34 +126,47 @@ export async function buildTier(
       });
     }
   }
-  const answers = new Map<CandidateGraph, readonly Float32Array[]>();
-  const onAnswers = (candidate: CandidateGraph, own: readonly Float32Array[]) =>
-    void answers.set(candidate, own);
-  const judged = await evaluateCandidates(candidates, questions, {
-    runner,
-    otherRunners: others,
-    bounds: plan.bounds,
-    ...(rounds === undefined ? {} : { rounds }),
-    onProgress,
-    onLogits: onAnswers,
-  });
-  const order = ["reference", ...plan.candidates.map(({ name }) => name)];
-  const judgements = [...judged, ...notMade].toSorted(
-    (a, b) => order.indexOf(a.name) - order.indexOf(b.name),
-  );
-  const chosen = selectCandidate(judgements, candidates, plan.prefer, runner.name) ?? reference;
-  return { tier: plan.tier, evaluations: judgements, chosen, logits: answers.get(chosen) ?? [] };
+  return { made, failed };
+}
+
+/** Measures accuracy losses against the reference. Its logits are computed on first use, because few steps need them. */
+function createLossMeter(
+  reference: CandidateGraph,
+  { runner, evaluationSet, onProgress = () => {} }: BuildTierOptions,
+): StepContext["measureLossPoints"] {
+  const computeAllLogits = async (graph: Uint8Array, candidate: string) => {
+    const session = await runner.open(graph);
+    try {
+      return await computeLogits(session, evaluationSet, (done) =>
+        onProgress({
+          kind: "make",
+          candidate,
+          activity: "logits",
+          done,
+          total: evaluationSet.length,
+        }),
+      );
+    } finally {
+      await session.close();
+    }
+  };
+  let referenceLogits: Promise<Float32Array[]> | undefined;
+  return async (graph) => {
+    referenceLogits ??= computeAllLogits(reference.graph, "reference");
+    const logits = await computeAllLogits(graph, "candidate");
+    return scoreLogits(evaluationSet, logits, await referenceLogits).lossPoints;
+  };
 }
 
 function selectCandidate(
-  judgements: readonly CandidateEvaluation[],
+  evaluations: readonly CandidateEvaluation[],
   candidates: readonly CandidateGraph[],
   prefer: TierPlan["prefer"],
   runtime: string,
 ): CandidateGraph | undefined {
   const costOf = ({ bytes, measured }: CandidateEvaluation) =>
     prefer === "bytes" ? bytes : (measured?.latency[runtime]?.ratio ?? Number.POSITIVE_INFINITY);
-  const [best] = judgements
+  const [best] = evaluations
     .filter(({ name, refused }) => name !== "reference" && refused.length === 0)
     .toSorted((a, b) => costOf(a) - costOf(b));
   return candidates.find(({ name }) => name === best?.name);

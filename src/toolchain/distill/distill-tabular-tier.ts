@@ -28,7 +28,7 @@ import {
 } from "./evaluate-tabular-students.ts";
 import { findInsertPosition, type NewTierSpec } from "./insert-tier.ts";
 
-/** @param validation as of `distillTextTier` @throws not_distillable, no_such_tier, session_failed, not_quantisable, invalid_project */
+/** @param validation as of `distillTextTier` @throws not_distillable, no_such_tier, session_failed, not_quantizable, invalid_project */
 export async function distillTabularTier(
   source: PublishSource,
   place: NewTierSpec,

@@ -89,7 +89,7 @@ export async function openTabularTeacher(graph: Uint8Array): Promise<TabularTeac
   };
 }
 
-/** The students take and give what the teacher does. @throws session_failed, not_quantisable */
+/** The students take and give what the teacher does. @throws session_failed, not_quantizable */
 export async function distillTabular(
   teacher: TabularTeacher,
   samples: readonly TabularSample[],

@@ -28,7 +28,7 @@ const MAX_EXIT_LOSS_POINTS = 0.2;
 
 /**
  * @param validation what students are judged and calibrated on; a tenth of the samples by default, and what of those has no label counts as the teacher says
- * @throws not_distillable, no_such_tier, session_failed, not_quantisable, invalid_project
+ * @throws not_distillable, no_such_tier, session_failed, not_quantizable, invalid_project
  */
 export async function distillTextTier(
   source: PublishSource,

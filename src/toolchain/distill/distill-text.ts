@@ -48,7 +48,7 @@ const MAX_RANGE_SAMPLES = 512;
 
 /**
  * @param labels of the project, in the order of the logits
- * @throws session_failed, not_quantisable
+ * @throws session_failed, not_quantizable
  */
 export async function distillText(
   teacher: TextTeacher,

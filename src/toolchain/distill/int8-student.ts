@@ -9,7 +9,7 @@ import type { TrainTargets } from "../train/train-network.ts";
 import type { Student, StudentTrainOptions } from "./student.ts";
 import { layerInputNames } from "./student-graph.ts";
 
-/** Ranges of activations, with the least error of what they round. @param samples that the student has learnt @throws not_quantisable, session_failed */
+/** Ranges of activations, with the least error of what they round. @param samples that the student has learnt @throws not_quantizable, session_failed */
 export async function findActivationRanges(
   runtime: Runtime,
   model: Model,
@@ -19,7 +19,7 @@ export async function findActivationRanges(
   return selectRanges(copy, await collectHistograms(runtime, copy, samples), { kind: "mse" });
 }
 
-/** @throws not_quantisable */
+/** @throws not_quantizable */
 export function quantizeStudent(model: Model, ranges: ActivationRanges): Uint8Array {
   const copy = parseModel(serializeModel(model));
   quantizeStatic(copy, ranges);

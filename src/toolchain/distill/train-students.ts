@@ -57,7 +57,7 @@ export interface StudentTraining {
   readonly rangeSamples: readonly NamedTensors[];
 }
 
-/** @throws not_quantisable, session_failed */
+/** @throws not_quantizable, session_failed */
 export async function trainStudents(
   { student, targets, labelOnlyBaseline: labelsAlone, rangeSamples: calibration }: StudentTraining,
   runtime: Runtime,

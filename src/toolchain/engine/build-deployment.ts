@@ -1,5 +1,5 @@
-// Makes what the Worker bundles: an engine cut to the deployment's models, validated in workerd, and the snapshots that
-// are restored at module scope. The full engine takes the cut one's place until that has passed its tests.
+// Builds the files that the Worker bundles: an engine stripped to the deployment's models, and the snapshots that are
+// restored at module scope. If the stripped engine fails its validation in workerd, the full engine is deployed.
 
 import { gzipSync } from "node:zlib";
 import { readImageCodecFiles } from "../../runtime/native/image-codecs.ts";
@@ -9,14 +9,14 @@ import { SNAPSHOT_FORMAT } from "../../runtime/wasm/snapshot-format.ts";
 import type { StrippedFunction } from "../../runtime/wasm/traps.ts";
 import type { DeploymentConfig } from "../deployment-config.ts";
 import { sha256HexSync } from "../sha256-sync.ts";
-import { stripToModels, type SnapshottedGraph } from "./strip-to-models.ts";
+import { stripToModels, type SnapshottedGraph, type StripOutcome } from "./strip-to-models.ts";
 import {
   isDeploymentComplete,
   readEngineReport,
   writeDeploymentFolder,
 } from "./deployment-folder.ts";
 import type { StrippedEngine } from "./strip-to-budget.ts";
-import { prepareEngine } from "./prepare-engine.ts";
+import { type PreparedEngine, prepareEngine } from "./prepare-engine.ts";
 import type { EngineReport } from "./engine-report.ts";
 import {
   type EdgeGraph,
@@ -25,41 +25,40 @@ import {
   type SnapshotFailure,
 } from "./graph-snapshots.ts";
 
-/** Raise it when the same inputs give another deployment. */
+/** Raise it if a change of this code gives another deployment for the same inputs. */
 const RECIPE_VERSION = 5;
 
-/** A graph of the deployment. */
 export interface DeployedGraph extends EdgeGraph {
-  /** Its model's first tier: its snapshot is bundled. */
+  /** Whether the graph is its model's first tier, whose snapshot is bundled. */
   readonly isFirstTier: boolean;
-  /** Whether its model has a region tier, which can answer in its place. */
+  /** Whether the model has a region tier, which can answer instead. */
   readonly hasRegion: boolean;
 }
 
 export interface BuildDeploymentOptions {
   readonly graphs: readonly DeployedGraph[];
   readonly config: DeploymentConfig;
-  /** Small files that the graphs' models need at the edge, by SHA-256. */
+  /** Small files that the models need at the edge, by SHA-256. */
   readonly artifacts?: ReadonlyMap<string, Uint8Array>;
-  /** Whether the graphs' models take images, so that the Worker has to decode them. */
+  /** Whether a model takes images, so that the Worker must decode them. */
   readonly hasImageTier?: boolean;
-  /** More functions to keep, as an isolate's log named them. */
+  /** Further functions to keep, as an isolate's log reports them. */
   readonly trappedFunctions?: readonly StrippedFunction[];
-  /** Of the full engine. */
+  /** Folder of the full engine. */
   readonly engineFolder: string;
   readonly snapshotsFolder: string;
-  /** Of the deployment. */
+  /** The deployment is written there. */
   readonly outFolder: string;
   readonly log?: (line: string) => void;
 }
 
 export interface BuiltDeployment {
   readonly report: EngineReport;
-  /** Nothing had to be made. */
+  /** Whether an up-to-date deployment was there already. */
   readonly cached: boolean;
 }
 
-/** @throws component_failed */
+/** Builds the deployment unless `outFolder` has an up-to-date one. @throws component_failed */
 export async function buildDeployment(options: BuildDeploymentOptions): Promise<BuiltDeployment> {
   const { graphs, config, engineFolder, outFolder, log = () => {} } = options;
   const full = await prepareEngine({ outDir: engineFolder, log });
@@ -74,44 +73,24 @@ export async function buildDeployment(options: BuildDeploymentOptions): Promise<
     cacheFolder: options.snapshotsFolder,
     log,
   });
-  const usable = graphs.flatMap((graph) => {
+  const snapshotted = graphs.flatMap((graph) => {
     const snapshot = snapshots.get(graph.sha256);
     return snapshot === undefined || "reason" in snapshot ? [] : [{ graph, snapshot }];
   });
-  const outcome =
+  const outcome: StripOutcome =
     config.engine === "full"
-      ? { kind: "full" as const, reason: "the configuration says so" }
-      : await stripToModels(usable, { ...options, fullEngineSha256: full.sha256, log });
+      ? { kind: "full", reason: 'edgetier.engine is "full" in package.json' }
+      : await stripToModels(snapshotted, { ...options, fullEngineSha256: full.sha256, log });
 
-  const bundled = selectBundledGraphs(usable, config);
-  const withFallback =
-    outcome.kind === "stripped" &&
-    (config.fallbackEngine === "always" ||
-      (config.fallbackEngine === "auto" && graphs.some(({ hasRegion }) => !hasRegion)));
+  const bundled = selectBundledGraphs(snapshotted, config);
+  const bundledIds = new Set(bundled.map(({ graph }) => graph.sha256));
   const report: EngineReport = {
     inputs,
-    engine:
-      outcome.kind === "stripped"
-        ? describeEngine(outcome.engine, full)
-        : {
-            kind: "full",
-            source: full.sha256,
-            sha256: full.sha256,
-            bytes: full.bytes,
-            gzipBytes: full.gzipBytes,
-            reason: outcome.reason,
-          },
-    full: { sha256: full.sha256, bytes: full.bytes, gzipBytes: full.gzipBytes },
-    fallback: withFallback,
+    ...describeOutcome(outcome, full),
+    fallback: outcome.kind === "stripped" && needsFallbackEngine(options),
     graphs: graphs.map((graph) =>
-      describeGraph(
-        graph,
-        snapshots.get(graph.sha256),
-        bundled.some(({ graph: one }) => one.sha256 === graph.sha256),
-      ),
+      describeGraph(graph, snapshots.get(graph.sha256), bundledIds.has(graph.sha256)),
     ),
-    functions: outcome.kind === "stripped" ? [...outcome.functions] : [],
-    validation: outcome.kind === "stripped" ? [...outcome.validation] : [],
   };
   await writeDeploymentFolder(outFolder, {
     report,
@@ -132,13 +111,37 @@ export async function buildDeployment(options: BuildDeploymentOptions): Promise<
   return { report, cached: false };
 }
 
-function describeEngine(
+const needsFallbackEngine = ({ config, graphs }: BuildDeploymentOptions): boolean =>
+  config.fallbackEngine === "always" ||
+  (config.fallbackEngine === "auto" && graphs.some(({ hasRegion }) => !hasRegion));
+
+function describeOutcome(
+  outcome: StripOutcome,
+  { sha256, bytes, gzipBytes }: PreparedEngine,
+): Pick<EngineReport, "engine" | "full" | "functions" | "validation"> {
+  const full = { sha256, bytes, gzipBytes };
+  return outcome.kind === "stripped"
+    ? {
+        engine: describeStrippedEngine(outcome.engine, sha256),
+        full,
+        functions: [...outcome.functions],
+        validation: [...outcome.validation],
+      }
+    : {
+        engine: { kind: "full", source: sha256, ...full, reason: outcome.reason },
+        full,
+        functions: [],
+        validation: [],
+      };
+}
+
+function describeStrippedEngine(
   engine: StrippedEngine,
-  full: { readonly sha256: string },
+  fullEngineSha256: string,
 ): EngineReport["engine"] {
   return {
     kind: "cut",
-    source: full.sha256,
+    source: fullEngineSha256,
     sha256: sha256HexSync(engine.wasm),
     bytes: engine.wasm.byteLength,
     gzipBytes: engine.gzipBytes,
@@ -147,18 +150,18 @@ function describeEngine(
   };
 }
 
-/** First tiers, as long as there is memory for them. */
+/** Selects first tiers in order, as long as their memory fits the budget. */
 function selectBundledGraphs(
-  usable: readonly SnapshottedGraph<DeployedGraph>[],
+  snapshotted: readonly SnapshottedGraph<DeployedGraph>[],
   { bundledMemoryBytes }: DeploymentConfig,
 ): SnapshottedGraph<DeployedGraph>[] {
-  let left = bundledMemoryBytes;
+  let remainingBytes = bundledMemoryBytes;
   const seen = new Set<string>();
-  return usable.filter(({ graph, snapshot }) => {
-    if (!graph.isFirstTier || seen.has(graph.sha256) || snapshot.pageCount * PAGE_BYTES > left)
-      return false;
+  return snapshotted.filter(({ graph, snapshot }) => {
+    const memoryBytes = snapshot.pageCount * PAGE_BYTES;
+    if (!graph.isFirstTier || seen.has(graph.sha256) || memoryBytes > remainingBytes) return false;
     seen.add(graph.sha256);
-    left -= snapshot.pageCount * PAGE_BYTES;
+    remainingBytes -= memoryBytes;
     return true;
   });
 }
@@ -178,13 +181,13 @@ function describeGraph(
 ): EngineReport["graphs"][number] {
   const base = { model, tier, sha256, bundled };
   if (snapshot === undefined || "reason" in snapshot)
-    return { ...base, snapshot: null, reason: snapshot?.reason ?? "it was not made" };
-  const { uncompressed: plain, pageCount, profile } = snapshot;
+    return { ...base, snapshot: null, reason: snapshot?.reason ?? "no snapshot was taken" };
+  const { uncompressed, pageCount, profile } = snapshot;
   return {
     ...base,
     snapshot: {
-      bytes: plain.bytes.byteLength,
-      gzipBytes: gzipSync(plain.bytes).byteLength,
+      bytes: uncompressed.bytes.byteLength,
+      gzipBytes: gzipSync(uncompressed.bytes).byteLength,
       memoryBytes: pageCount * PAGE_BYTES,
       functionsEntered: profile.entered.length,
     },
@@ -196,21 +199,21 @@ function computeInputsDigest(
     graphs,
     config,
     artifacts = new Map(),
-    hasImageTier: images = false,
-    trappedFunctions: trapped = [],
+    hasImageTier = false,
+    trappedFunctions = [],
   }: BuildDeploymentOptions,
-  engine: string,
+  fullEngineSha256: string,
 ): string {
   const { limits: _limits, ...choices } = config;
-  const facts = [
+  const inputs = [
     RECIPE_VERSION,
     SNAPSHOT_FORMAT,
-    engine,
+    fullEngineSha256,
     choices,
-    trapped,
+    trappedFunctions,
     [...artifacts.keys()],
-    images,
+    hasImageTier,
     graphs.map(({ bytes: _bytes, ...graph }) => graph),
   ];
-  return sha256HexSync(JSON.stringify(facts));
+  return sha256HexSync(JSON.stringify(inputs));
 }

@@ -1,4 +1,4 @@
-// Bytes of a WebAssembly binary, read and written in order (core specification 3.0, section 5.2: LEB128 integers).
+// Byte streams: read and write a WebAssembly binary in order (core specification 3.0, section 5.2: LEB128 integers).
 
 export class ByteReader {
   readonly bytes: Uint8Array;
@@ -13,10 +13,10 @@ export class ByteReader {
     return this.offset >= this.bytes.byteLength;
   }
 
-  /** @throws Error at the end of the bytes, as all the others do. */
+  /** @throws Error at the end of the bytes, as all other methods do */
   readByte(): number {
     const value = this.bytes[this.offset++];
-    if (value === undefined) throw new Error("the module ends too early");
+    if (value === undefined) throw new Error("the module is truncated");
     return value;
   }
 
@@ -29,18 +29,18 @@ export class ByteReader {
     }
   }
 
-  /** Of any width, signed or not. */
+  /** Skips an integer of any width, signed or unsigned. */
   skipLeb128(): void {
     while (this.readByte() >= 0x80);
   }
 
-  /** A view, not a copy. */
+  /** @returns a view, not a copy */
   readBytes(count: number): Uint8Array {
     const end = this.offset + count;
-    if (end > this.bytes.byteLength) throw new Error("the module ends too early");
-    const taken = this.bytes.subarray(this.offset, end);
+    if (end > this.bytes.byteLength) throw new Error("the module is truncated");
+    const view = this.bytes.subarray(this.offset, end);
     this.offset = end;
-    return taken;
+    return view;
   }
 
   readName(): string {
@@ -68,7 +68,7 @@ export class ByteWriter {
     return this.writeByte(rest);
   }
 
-  /** A 32-bit signed integer. */
+  /** Writes a 32-bit signed integer. */
   writeSleb128(value: number): this {
     let rest = value | 0;
     for (;;) {

@@ -1,74 +1,71 @@
-// Which functions a cut engine keeps: those that were entered, and, within a budget, those that they could have called.
+// Call closure: selects the functions that a stripped engine keeps. Those are the entered functions and, within a budget,
+// the functions that they could have called.
 
 import { ByteReader } from "./byte-stream.ts";
 import { OPCODE, readInstruction } from "./instructions.ts";
 import { skipLocals, type WasmModule } from "./wasm-module.ts";
 
 export interface CallClosure {
-  /** Function indices, imported ones left out. */
+  /** Function indices without the imported functions. */
   readonly keepFunctions: ReadonlySet<number>;
-  /** Kept because a profile entered it. */
+  /** Functions kept because a profile entered them. */
   readonly enteredCount: number;
-  /** Kept because a kept function calls it directly. */
+  /** Functions kept because a kept function calls them directly. */
   readonly calleeCount: number;
-  /** Direct callees of kept functions for which the budget had no room. */
+  /** Direct callees of kept functions that did not fit the budget. */
   readonly omittedCount: number;
 }
 
-/** Code of a function that dispatches on types: what it can call beyond the profile is for types that the models do not have. */
+/** Functions of this size dispatch on types. Their further callees are for types that the models do not have. */
 const DISPATCHER_MIN_BYTES = 65_536;
 
 /**
- * One profile never sees everything, so the budget goes to what is nearest: direct callees of what was entered, then their
- * callees, and so on; at the same distance the smallest first.
- * @param spareBytes of code beyond what was entered
+ * Spends the budget on the nearest functions, because one profile never enters everything that may be needed. Direct
+ * callees of entered functions come first, then their callees, and so on; at equal distance the smallest come first.
+ * @param spareBytes maximum code size of the functions beyond the entered ones
  */
 export function computeCallClosure(
   module: WasmModule,
   entered: ReadonlySet<number>,
   spareBytes: number,
 ): CallClosure {
-  const { importedFunctionCount: importedFunctions, functionBodies: bodies } = module;
-  const sizeOf = (index: number) => bodies[index - importedFunctions]?.byteLength ?? 0;
-  const keep = new Set([...entered].filter((index) => index >= importedFunctions));
-  const profiled = keep.size;
-  let left = spareBytes;
-  let leftOut = 0;
-  const seen = new Set(keep);
-  for (let frontier = [...keep]; frontier.length > 0;) {
+  const { importedFunctionCount, functionBodies } = module;
+  const sizeOf = (index: number) => functionBodies[index - importedFunctionCount]?.byteLength ?? 0;
+  const keepFunctions = new Set([...entered].filter((index) => index >= importedFunctionCount));
+  const enteredCount = keepFunctions.size;
+  let remainingBytes = spareBytes;
+  let omittedCount = 0;
+  const seen = new Set(keepFunctions);
+  for (let frontier = [...keepFunctions]; frontier.length > 0;) {
     const callers = frontier.filter((index) => sizeOf(index) < DISPATCHER_MIN_BYTES);
     const next = new Set(
       callers
         .flatMap((index) =>
-          findDirectCallees(bodies[index - importedFunctions] ?? new Uint8Array()),
+          findDirectCallees(functionBodies[index - importedFunctionCount] ?? new Uint8Array()),
         )
-        .filter((index) => index >= importedFunctions && !seen.has(index)),
+        .filter((index) => index >= importedFunctionCount && !seen.has(index)),
     );
     frontier = [];
     for (const index of [...next].toSorted((a, b) => sizeOf(a) - sizeOf(b) || a - b)) {
       seen.add(index);
-      if (sizeOf(index) > left) {
-        leftOut++;
+      if (sizeOf(index) > remainingBytes) {
+        omittedCount++;
         continue;
       }
-      left -= sizeOf(index);
-      keep.add(index);
+      remainingBytes -= sizeOf(index);
+      keepFunctions.add(index);
       frontier.push(index);
     }
   }
-  return {
-    keepFunctions: keep,
-    enteredCount: profiled,
-    calleeCount: keep.size - profiled,
-    omittedCount: leftOut,
-  };
+  const calleeCount = keepFunctions.size - enteredCount;
+  return { keepFunctions, enteredCount, calleeCount, omittedCount };
 }
 
 function findDirectCallees(body: Uint8Array): number[] {
   const callees: number[] = [];
   for (const reader: ByteReader = skipLocals(body); !reader.isAtEnd;) {
-    const { opcode: op, operand } = readInstruction(reader);
-    if (op === OPCODE.call || op === OPCODE.refFunc) callees.push(operand);
+    const { opcode, operand } = readInstruction(reader);
+    if (opcode === OPCODE.call || opcode === OPCODE.refFunc) callees.push(operand);
   }
   return callees;
 }

@@ -1,11 +1,11 @@
-// What an engine build kept, and why: report.json beside the deployment.
+// Engine report: lists what an engine build kept, and why. It is the deployment folder's report.json.
 
 import * as z from "zod";
 
 const artifactSizeFields = { sha256: z.string(), bytes: z.int(), gzipBytes: z.int() };
 
 export const engineReportSchema = z.object({
-  /** SHA-256 of everything that the build depends on: an equal one needs no build. */
+  /** SHA-256 of everything that the build depends on. If it is unchanged, no build is needed. */
   inputs: z.string(),
   /** `source` is the SHA-256 of the full engine. */
   engine: z.discriminatedUnion("kind", [
@@ -20,11 +20,12 @@ export const engineReportSchema = z.object({
       kind: z.literal("full"),
       source: z.string(),
       ...artifactSizeFields,
-      /** Why it was not cut. */ reason: z.string(),
+      /** Why the engine is not stripped. */
+      reason: z.string(),
     }),
   ]),
   full: z.object(artifactSizeFields),
-  /** Whether the full engine is bundled beside the cut one. */
+  /** Whether the full engine is bundled in addition to the stripped one. */
   fallback: z.boolean(),
   graphs: z.array(
     z.object({
@@ -40,13 +41,13 @@ export const engineReportSchema = z.object({
           functionsEntered: z.int(),
         })
         .nullable(),
-      /** Why there is none. */
+      /** Why the graph has no snapshot. */
       reason: z.string().optional(),
     }),
   ),
-  /** By their number in the full engine; `bytes` as they are there. */
+  /** Kept functions; `number` and `bytes` are their index and size in the full engine. */
   functions: z.array(z.object({ number: z.int(), bytes: z.int(), why: z.string() })),
-  /** Inputs, other than the profiled ones, on which the cut engine was compared with the full one in workerd. */
+  /** Comparisons of the stripped with the full engine in workerd, on other inputs than the profiled ones. */
   validation: z.array(z.object({ graph: z.string(), inputs: z.int(), different: z.int() })),
 });
 export type EngineReport = z.output<typeof engineReportSchema>;

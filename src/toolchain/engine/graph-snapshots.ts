@@ -1,5 +1,5 @@
-// Snapshots of graphs, and the functions that running them takes. Kept in a folder by engine and graph, since each takes
-// a workerd to make.
+// Graph snapshots: takes them in workerd and profiles which engine functions their graphs enter. They are cached in a
+// folder by engine and graph, because each one is slow to make.
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -20,9 +20,9 @@ import { instrumentFunctions } from "./instrument-functions.ts";
 import { createProfilingInputs, createWarmUpInputs } from "./synthetic-inputs.ts";
 import { encodeWasmModule, parseWasmModule } from "./wasm-module.ts";
 import type { EngineProfile } from "./sandbox/messages.ts";
-import { openSandbox } from "./sandbox/sandbox.ts";
+import { openSandbox, type Sandbox } from "./sandbox/sandbox.ts";
 
-/** Raise it when snapshots or profiles of the same engine and graph become others. */
+/** Raise it if a change of this code gives other snapshots or profiles for the same engine and graph. */
 const RECIPE_VERSION = 3;
 
 /** A graph that an edge tier runs. */
@@ -35,38 +35,38 @@ export interface EdgeGraph {
 }
 
 export interface GraphSnapshot {
-  /** Chunks as they are: for what is bundled and read at module scope. */
+  /** Uncompressed chunks, because the Worker cannot decompress at module scope. */
   readonly uncompressed: EncodedSnapshot;
   readonly pageCount: number;
   readonly profile: EngineProfile;
 }
 
-/** A graph of which no snapshot can be had, and why. */
+/** Why a graph has no snapshot. */
 export interface SnapshotFailure {
   readonly reason: string;
 }
 
 export interface SnapshotOptions {
-  /** Of the full engine. */
+  /** Folder of the full engine. */
   readonly engineFolder: string;
   readonly engineSha256: string;
   readonly cacheFolder: string;
   readonly log?: (line: string) => void;
 }
 
-/** @returns by the graphs' SHA-256 @throws component_failed */
+/** @returns a snapshot or failure for each graph, by the graph's SHA-256 @throws component_failed */
 export async function createSnapshots(
   graphs: readonly EdgeGraph[],
   options: SnapshotOptions,
 ): Promise<Map<string, GraphSnapshot | SnapshotFailure>> {
-  const made = new Map<string, GraphSnapshot | SnapshotFailure>();
+  const results = new Map<string, GraphSnapshot | SnapshotFailure>();
   const missing: EdgeGraph[] = [];
   for (const graph of graphs) {
     const cached = await readCachedSnapshot(graph, options);
-    if (cached !== undefined) made.set(graph.sha256, cached);
+    if (cached !== undefined) results.set(graph.sha256, cached);
     else if (!missing.some(({ sha256 }) => sha256 === graph.sha256)) missing.push(graph);
   }
-  if (missing.length === 0) return made;
+  if (missing.length === 0) return results;
 
   const { engineFolder, engineSha256, log = () => {} } = options;
   const instrumented = encodeWasmModule(
@@ -80,50 +80,48 @@ export async function createSnapshots(
   try {
     for (const graph of missing) {
       log(`snapshot of ${graph.model}, tier ${graph.tier}`);
-      const result = await takeOne(graph);
-      made.set(graph.sha256, result);
+      const result = await takeSnapshot(sandbox, graph, engineSha256);
+      results.set(graph.sha256, result);
       if (!("reason" in result)) await writeCachedSnapshot(graph, result, options);
     }
   } finally {
     await sandbox.close();
   }
-  return made;
+  return results;
+}
 
-  async function takeOne({
-    bytes,
-    sha256,
-    inputs,
-  }: EdgeGraph): Promise<GraphSnapshot | SnapshotFailure> {
-    const text = inputs.find(({ datatype }) => datatype === "BYTES");
-    if (text !== undefined)
-      return { reason: `Input ${text.name} takes strings, which cannot be run at the edge.` };
-    try {
-      const plain = await sandbox.takeSnapshot(bytes, sha256, createWarmUpInputs(inputs));
-      const profile = await sandbox.profile(plain, sha256, [
-        ...createWarmUpInputs(inputs),
-        ...createProfilingInputs(inputs),
-      ]);
-      return {
-        uncompressed: plain,
-        profile,
-        pageCount: decodeUncompressed(plain, engineSha256, sha256).pageCount,
-      };
-    } catch (error) {
-      const known = error instanceof EdgeTierError && error.code !== "internal";
-      if (!known) throw error;
-      return { reason: `${error.detail} ${error.remedy}` };
-    }
+async function takeSnapshot(
+  sandbox: Sandbox,
+  { bytes, sha256, inputs }: EdgeGraph,
+  engineSha256: string,
+): Promise<GraphSnapshot | SnapshotFailure> {
+  const stringInput = inputs.find(({ datatype }) => datatype === "BYTES");
+  if (stringInput !== undefined)
+    return { reason: `Input ${stringInput.name} takes strings, which the edge does not support.` };
+  try {
+    const uncompressed = await sandbox.takeSnapshot(bytes, sha256, createWarmUpInputs(inputs));
+    const profile = await sandbox.profile(uncompressed, sha256, [
+      ...createWarmUpInputs(inputs),
+      ...createProfilingInputs(inputs),
+    ]);
+    const { pageCount } = decodeUncompressed(uncompressed, engineSha256, sha256);
+    return { uncompressed, profile, pageCount };
+  } catch (error) {
+    const isKnown = error instanceof EdgeTierError && error.code !== "internal";
+    if (!isKnown) throw error;
+    return { reason: `${error.detail} ${error.remedy}` };
   }
 }
 
-/** With compressed chunks: for the model store. */
+/** Compresses a snapshot's chunks for the model store. */
 export async function compressSnapshot(
-  { uncompressed: plain }: GraphSnapshot,
+  { uncompressed }: GraphSnapshot,
   engineSha256: string,
   graphSha256: string,
 ): Promise<EncodedSnapshot> {
-  return await encodeSnapshot(decodeUncompressed(plain, engineSha256, graphSha256), (chunk) =>
-    deflateRawSync(chunk, { level: 9 }),
+  return await encodeSnapshot(
+    decodeUncompressed(uncompressed, engineSha256, graphSha256),
+    (chunk) => deflateRawSync(chunk, { level: 9 }),
   );
 }
 
@@ -173,19 +171,19 @@ async function readCachedSnapshot(
       profile: meta.profile,
     };
   } catch {
-    return undefined; // missing or damaged: it is made again
+    return undefined; // A missing or damaged entry leads to a new snapshot.
   }
 }
 
 async function writeCachedSnapshot(
   graph: EdgeGraph,
-  { uncompressed: plain, pageCount, profile }: GraphSnapshot,
+  { uncompressed: { bytes, head }, pageCount, profile }: GraphSnapshot,
   options: SnapshotOptions,
 ): Promise<void> {
   const { json, bin } = snapshotCachePaths(graph, options);
-  await writeFileAtomic(bin, plain.bytes);
+  await writeFileAtomic(bin, bytes);
   await writeFileAtomic(
     json,
-    JSON.stringify({ pageCount, profile, head: plain.head, sha256: sha256HexSync(plain.bytes) }),
+    JSON.stringify({ pageCount, profile, head, sha256: sha256HexSync(bytes) }),
   );
 }

@@ -1,4 +1,5 @@
-// Carries a plan out: constants and types changed, Casts put in where a reader wants the other precision.
+// Applies a precision plan: converts constants and types, and inserts a Cast for each use in the
+// other precision.
 
 import { readConstantTensor } from "../onnx/constants.ts";
 import { UniqueNames, NodeChanges, redirectUse, renameAtOrigin } from "../onnx/graph-edits.ts";
@@ -21,10 +22,10 @@ import { traverseGraphs } from "../onnx/graph-traversal.ts";
 import { float16Bytes, encodeFloat16 } from "./float16.ts";
 import { type PrecisionPlan, type Precision, TYPE_SETTING_OPS } from "./precision-plan.ts";
 
-/** A constant that has numbers outside of FP16's range. */
+/** A constant with values outside the range of FP16. */
 export interface RoundedConstant {
   readonly name: string;
-  /** See float16.ts. */
+  /** Number of clamped and raised values; see float16.ts. */
   readonly clamped: number;
   readonly raised: number;
 }
@@ -40,119 +41,145 @@ export function applyPrecisionPlan(
   table: ValueTable,
   plan: PrecisionPlan,
 ): PrecisionChanges {
-  const names = new UniqueNames(model);
-  const changes = new NodeChanges();
-  const rounded: RoundedConstant[] = [];
-  const casts: NodeProto[] = [];
-  const infos = new Map(
-    [...traverseGraphs(model.graph)].map((graph) => [
-      graph,
-      new Map([...graph.valueInfo, ...graph.input].map((info) => [info.name, info])),
-    ]),
-  );
+  return new PrecisionRewriter(model, plan).apply(table);
+}
 
-  for (const value of table.values) {
-    if (value.type !== "float") continue;
-    setPrecision(value, plan.precisionOf(value));
-    connect(value, plan.precisionOf(value));
+class PrecisionRewriter {
+  readonly #model: Model;
+  readonly #plan: PrecisionPlan;
+  readonly #names: UniqueNames;
+  readonly #changes = new NodeChanges();
+  readonly #rounded: RoundedConstant[] = [];
+  readonly #casts: NodeProto[] = [];
+  readonly #infos: ReadonlyMap<GraphProto, ReadonlyMap<string, ValueInfoProto>>;
+
+  constructor(model: Model, plan: PrecisionPlan) {
+    this.#model = model;
+    this.#plan = plan;
+    this.#names = new UniqueNames(model);
+    this.#infos = new Map(
+      [...traverseGraphs(model.graph)].map((graph) => [
+        graph,
+        new Map([...graph.valueInfo, ...graph.input].map((info) => [info.name, info])),
+      ]),
+    );
   }
-  changes.apply(model);
-  const gone = removeRedundantCasts(model);
-  return { casts: casts.filter((node) => !gone.has(node)).length, rounded };
 
-  /** Gives all readers a name of the value in the precision that they want. */
-  function connect(value: Value, own: Precision): void {
+  apply(table: ValueTable): PrecisionChanges {
+    for (const value of table.values) {
+      if (value.type !== "float") continue;
+      const precision = this.#plan.precisionOf(value);
+      this.#setPrecision(value, precision);
+      this.#connectUses(value, precision);
+    }
+    this.#changes.apply(this.#model);
+    const removed = removeRedundantCasts(this.#model);
+    const casts = this.#casts.filter((node) => !removed.has(node)).length;
+    return { casts, rounded: this.#rounded };
+  }
+
+  /** Redirects each use to the value in the precision that it requires. */
+  #connectUses(value: Value, own: Precision): void {
     const other = own === "float" ? "float16" : "float";
-    const others = value.uses.filter((use) => (plan.requiredPrecision(use) ?? own) !== own);
+    const otherUses = value.uses.filter(
+      (use) => (this.#plan.requiredPrecision(use) ?? own) !== own,
+    );
     const original = value.name;
-    const isOutput = (use: Use) => use.kind === "output" && use.graph === model.graph;
-    // An output of the model keeps its name: what it is made from gets another.
-    const takesName = others.some(isOutput);
-    if (takesName) renameAtOrigin(value, names.reserve(`${original}_${suffixOf(own)}`));
+    const isModelOutput = (use: Use) => use.kind === "output" && use.graph === this.#model.graph;
+    // A model output keeps its name, so the value before the Cast is renamed.
+    const takesName = otherUses.some(isModelOutput);
+    if (takesName) renameAtOrigin(value, this.#names.reserve(`${original}_${suffixOf(own)}`));
     const otherName = takesName
       ? original
-      : others.length > 0
-        ? names.reserve(`${original}_${suffixOf(other)}`)
+      : otherUses.length > 0
+        ? this.#names.reserve(`${original}_${suffixOf(other)}`)
         : "";
-    if (others.length > 0) addOther(value, other, otherName);
+    if (otherUses.length > 0) this.#addConvertedValue(value, other, otherName);
 
-    const halfName = own === "float16" ? value.name : otherName;
-    declareFloat16(infos.get(value.graph)?.get(halfName));
+    const fp16Name = own === "float16" ? value.name : otherName;
+    declareFloat16(this.#infos.get(value.graph)?.get(fp16Name));
     for (const use of value.uses) {
-      const name = others.includes(use) ? otherName : value.name;
+      const name = otherUses.includes(use) ? otherName : value.name;
       redirectUse(use, name);
-      if (use.kind === "output" && name === halfName)
+      if (use.kind === "output" && name === fp16Name)
         declareFloat16(use.graph.output[use.position]);
     }
   }
 
-  /** As a copy, where it is a constant that has to be in FP32 as well; otherwise as a Cast. */
-  function addOther(value: Value, precision: Precision, name: string): void {
+  /**
+   * Adds an FP16 copy of a constant that is also needed in FP32, and a Cast for any other value.
+   */
+  #addConvertedValue(value: Value, precision: Precision, name: string): void {
     const { origin, graph } = value;
     const tensor = readConstantTensor(value);
-    const listed = origin.kind === "initializer" && origin.input !== undefined;
-    if (tensor !== undefined && precision === "float16" && !listed && model.irVersion >= 4n) {
-      graph.initializer.push(halved(tensor, name));
+    const isInput = origin.kind === "initializer" && origin.input !== undefined;
+    const canCopy = precision === "float16" && !isInput && this.#model.irVersion >= 4n;
+    if (tensor !== undefined && canCopy) {
+      graph.initializer.push(this.#toFloat16Tensor(tensor, name));
       return;
     }
     const cast = makeNode({
-      name: names.reserve(`Cast_${name}`),
+      name: this.#names.reserve(`Cast_${name}`),
       op: "Cast",
       inputs: [value.name],
       outputs: [name],
       attributes: [makeIntAttribute("to", toDataType(precision))],
     });
-    casts.push(cast);
-    changes.insertAfterOrigin(value, cast);
+    this.#casts.push(cast);
+    this.#changes.insertAfterOrigin(value, cast);
   }
 
-  function setPrecision(value: Value, precision: Precision): void {
+  #setPrecision(value: Value, precision: Precision): void {
     const { origin, name } = value;
     const constant = readConstantTensor(value);
     if (precision === "float16" && constant !== undefined) {
-      if (origin.kind === "initializer") replaceInPlace(origin.tensor, name);
+      if (origin.kind === "initializer") this.#convertInPlace(origin.tensor, name);
       if (origin.kind === "node")
-        origin.node.attribute = [makeTensorAttribute("value", halved(constant, name))];
+        origin.node.attribute = [
+          makeTensorAttribute("value", this.#toFloat16Tensor(constant, name)),
+        ];
     } else if (precision === "float16" && origin.kind === "initializer") {
-      replaceInPlace(origin.tensor, name);
+      this.#convertInPlace(origin.tensor, name);
     } else if (origin.kind === "node") {
-      setOutputType(origin.node, precision);
+      this.#setOutputType(origin.node, precision);
     }
   }
 
-  function setOutputType(node: NodeProto, precision: Precision): void {
+  #setOutputType(node: NodeProto, precision: Precision): void {
     if (isOnnxOp(node, ...TYPE_SETTING_OPS))
       setAttribute(
         node,
         makeIntAttribute(TYPE_ATTRIBUTES[node.opType]?.name ?? "", toDataType(precision)),
       );
-    if (isOnnxOp(node, "DequantizeLinear")) removeAttribute(node, "output_dtype"); // the scale's type
+    // Without this attribute, the output has the type of the scale.
+    if (isOnnxOp(node, "DequantizeLinear")) removeAttribute(node, "output_dtype");
     if (precision === "float16" && isOnnxOp(node, "ConstantOfShape")) {
       const value =
         findAttribute(node, "value")?.t ?? makeTensor("value", "float", [1n], new Float32Array(1));
-      setAttribute(node, makeTensorAttribute("value", halved(value, node.output[0] ?? "")));
+      const converted = this.#toFloat16Tensor(value, node.output[0] ?? "");
+      setAttribute(node, makeTensorAttribute("value", converted));
     }
   }
 
-  function halved(tensor: TensorProto, name: string): TensorProto {
-    return makeTensor(name, "float16", tensor.dims, halvesOf(tensor, name));
+  #toFloat16Tensor(tensor: TensorProto, name: string): TensorProto {
+    return makeTensor(name, "float16", tensor.dims, this.#encode(tensor, name));
   }
 
-  function replaceInPlace(tensor: TensorProto, name: string): void {
-    replaceTensorData(tensor, "float16", halvesOf(tensor, name));
+  #convertInPlace(tensor: TensorProto, name: string): void {
+    replaceTensorData(tensor, "float16", this.#encode(tensor, name));
   }
 
-  function halvesOf(tensor: TensorProto, name: string): Uint8Array {
-    const halves = encodeFloat16(readFloats(tensor));
-    const { clampedCount: clamped, raisedCount: raised } = halves;
-    if (clamped + raised > 0) rounded.push({ name, clamped, raised });
-    return float16Bytes(halves);
+  #encode(tensor: TensorProto, name: string): Uint8Array {
+    const encoding = encodeFloat16(readFloats(tensor));
+    const { clampedCount: clamped, raisedCount: raised } = encoding;
+    if (clamped + raised > 0) this.#rounded.push({ name, clamped, raised });
+    return float16Bytes(encoding);
   }
 }
 
 const suffixOf = (precision: Precision): string => (precision === "float" ? "fp32" : "fp16");
 
-/** Declares FP16 where FP32 is declared. */
+/** Declares FP16 for a value that is declared as FP32. */
 function declareFloat16(info: ValueInfoProto | undefined): void {
   const type = info?.type?.value;
   if (type?.case === "tensorType" && type.value.elemType === toDataType("float"))

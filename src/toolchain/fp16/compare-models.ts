@@ -1,5 +1,5 @@
-// How far a converted graph's outputs are from the original's, on the same inputs, made from a seed, where every result is
-// rounded to FP16 as on a GPU.
+// Compares the outputs of a converted graph with those of the original, on the same seeded inputs.
+// Every result is rounded to FP16, as on a GPU.
 
 import { toolchainErrors } from "../errors.ts";
 import { reasonOf } from "../../core/errors.ts";
@@ -13,18 +13,22 @@ import { encodeFloat16 } from "./float16.ts";
 import { supportsSequences, emulateFp16Rounding } from "./emulate-rounding.ts";
 
 export interface ModelComparison {
-  /** False for graphs of old operators, of which the CPU computes parts in FP32: then differences are smaller here than on a GPU. */
+  /**
+   * False for graphs with old operators, which the CPU computes partly in FP32. Differences are
+   * then smaller than on a GPU.
+   */
   readonly rounds: boolean;
   readonly runs: number;
   readonly outputs: readonly OutputDifference[];
 }
 
-/** Inputs of each shape; more take long on large models, and tell no more. */
+/** Number of inputs per shape. More take long on large models and do not change the result. */
 const RUNS_PER_SHAPE = 8;
 
 /**
- * Runs both on numbers from -1 to 1, and on 0 and 1 where they are whole.
- * @throws session_failed if one does not load, or the converted one not run; not_comparable if the original does not run on such inputs
+ * Runs both graphs on real numbers from -1 to 1, and on integers 0 and 1.
+ * @throws session_failed if either graph does not load or the converted one does not run;
+ * not_comparable if the original does not run on such inputs
  */
 export async function compareModels(
   runtime: Runtime,
@@ -51,7 +55,9 @@ async function compareSessions(
 ): Promise<Omit<ModelComparison, "rounds">> {
   const text = original.inputs.find(({ datatype }) => datatype === "BYTES");
   if (text !== undefined) throw toolchainErrors.notComparable(`input ${text.name} takes text`);
-  const sums = new Map(original.outputs.map(({ name }) => [name, new DifferenceAccumulator(name)]));
+  const accumulators = new Map(
+    original.outputs.map(({ name }) => [name, new DifferenceAccumulator(name)]),
+  );
   let runs = 0;
   for (const [position, shapes] of createWarmUpInputs(original.inputs).entries()) {
     for (let round = 0; round < RUNS_PER_SHAPE; round++) {
@@ -60,14 +66,14 @@ async function compareSessions(
         throw toolchainErrors.notComparable(reasonOf(error), error);
       });
       const found = await converted.run(castToInputPrecision(converted.inputs, inputs));
-      for (const [name, differences] of sums) differences.add(expected[name], found[name]);
+      for (const [name, differences] of accumulators) differences.add(expected[name], found[name]);
       runs++;
     }
   }
-  return { runs, outputs: [...sums.values()].map((one) => one.result()) };
+  return { runs, outputs: [...accumulators.values()].map((accumulator) => accumulator.result()) };
 }
 
-/** Other numbers of the same shapes and kinds. */
+/** Replaces numeric elements with seeded random ones. Shapes and types remain. */
 export function randomizeTensors(tensors: NamedTensors, seed: number): NamedTensors {
   const next = seededRandom(seed);
   return Object.fromEntries(

@@ -1,4 +1,5 @@
-// FP32 graphs to FP16, for tiers on GPUs: half the bytes, and several times the arithmetic.
+// Converts FP32 graphs to FP16 for tiers on GPUs, which halves the bytes and multiplies the
+// throughput.
 
 import { toolchainErrors } from "../errors.ts";
 import type { Model } from "../onnx/model-file.ts";
@@ -10,26 +11,29 @@ import { planPrecisions } from "./precision-plan.ts";
 import { applyPrecisionPlan, type RoundedConstant } from "./apply-precision-plan.ts";
 
 export interface Fp16Options {
-  /** Operators, or names of nodes, that stay in FP32. */
+  /** Operators, or names of nodes, that remain in FP32. */
   readonly keep?: readonly string[];
-  /** The precision of the graph's own inputs and outputs that are FP32 (the default). */
+  /** Precision of the graph's FP32 inputs and outputs; `fp32` by default. */
   readonly io?: "fp32" | "fp16";
 }
 
 export interface Fp16Report {
-  /** Nodes that compute with FP32 numbers still, in the graph's order. */
+  /** Nodes that still compute in FP32, in the graph's order. */
   readonly kept: readonly { readonly node: string; readonly op: string; readonly reason: string }[];
-  /** Casts that were put in. */
+  /** Number of inserted Casts. */
   readonly casts: number;
-  /** Constants of which some numbers are not the nearest that FP16 has: float16.ts says what became of them. */
+  /**
+   * Constants with values that FP16 cannot round to the nearest number; float16.ts explains the
+   * replacements.
+   */
   readonly rounded: readonly RoundedConstant[];
 }
 
-/** Before it, the attribute of Cast was a text. */
+/** In earlier versions, the `to` attribute of Cast was a string. */
 const MIN_OPSET = 6;
 
 /**
- * Changes the model. The same model and options give the same result.
+ * Changes the model. The result is deterministic for a model and its options.
  * @throws not_convertible, invalid_model_file
  */
 export function convertToFp16(
@@ -39,33 +43,33 @@ export function convertToFp16(
   if (model.trainingInfo.length > 0)
     throw toolchainErrors.notConvertible(
       "it is a training graph",
-      "Export the model for inference.",
+      "Export the model for inference, without training information.",
     );
   const opsets = opsetsOf(model);
   const opset = opsets.get("");
   if (opset === undefined || opset < MIN_OPSET) {
     const found =
       opset === undefined
-        ? "it uses none of ONNX's own operators"
+        ? "it declares no version of ONNX's standard operators"
         : `it uses version ${opset} of ONNX's operators`;
     throw toolchainErrors.notConvertible(
-      `${found}, and version ${MIN_OPSET} or later is needed for Cast`,
-      "Export it again with a later opset, or use onnx.version_converter in Python.",
+      `${found}, but Cast requires version ${MIN_OPSET} or later`,
+      "Export it again with a later opset, or convert it with onnx.version_converter in Python.",
     );
   }
   sortTopologically(model);
   const table = buildValueTable(model);
-  const unknown = table.values.find(({ type, uses }) => type === undefined && uses.length > 0);
-  if (unknown !== undefined)
+  const untyped = table.values.find(({ type, uses }) => type === undefined && uses.length > 0);
+  if (untyped !== undefined)
     throw toolchainErrors.notConvertible(
-      describeUntypedValue(unknown),
-      "Store it in the graph's value_info: in Python, onnx.shape_inference.infer_shapes.",
+      describeUntypedValue(untyped),
+      "Store the type in the graph's value_info. In Python: onnx.shape_inference.infer_shapes.",
     );
-  for (const wanted of keep) {
-    if (!table.nodes.some(({ name, opType }) => wanted === name || wanted === opType))
+  for (const excluded of keep) {
+    if (!table.nodes.some(({ name, opType }) => excluded === name || excluded === opType))
       throw toolchainErrors.notConvertible(
-        `${JSON.stringify(wanted)}, to be kept, is neither an operator nor a node in it`,
-        "Correct or leave out --keep.",
+        `${JSON.stringify(excluded)} in \`keep\` is neither an operator nor a node of the graph`,
+        "Correct or omit --keep.",
       );
   }
 
@@ -82,9 +86,9 @@ export function convertToFp16(
 }
 
 function describeUntypedValue({ name, origin }: Value): string {
-  const maker =
+  const producer =
     origin.kind === "node"
-      ? `, which ${displayNameOf(origin.node)} (${[origin.node.domain, origin.node.opType].filter(Boolean).join(".")}) makes`
+      ? `, an output of ${displayNameOf(origin.node)} (${[origin.node.domain, origin.node.opType].filter(Boolean).join(".")})`
       : "";
-  return `nothing tells the type of ${JSON.stringify(name)}${maker}`;
+  return `the type of ${JSON.stringify(name)}${producer} is unknown`;
 }

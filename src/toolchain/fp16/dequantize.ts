@@ -1,8 +1,10 @@
-// Quantised graphs made FP32 again, for places where INT8 gains nothing, such as most GPUs: weights become what their INT8
-// values stand for, and activations are no longer rounded to 8 bits. The range of the 8 bits stays, as it is often an
-// activation function (ReLU6 is the range from 0 to 6).
+// Converts quantized graphs back to FP32, for places where INT8 gains nothing, such as most GPUs.
+// Weights become the real numbers that their INT8 values represent, and activations are no longer
+// rounded to 8 bits. Their range is preserved, because it often implements an activation function
+// (ReLU6 is the range from 0 to 6).
 //
-// Q and DQ: operators QuantizeLinear and DequantizeLinear, https://onnx.ai/onnx/operators/onnx__DequantizeLinear.html.
+// Q and DQ: operators QuantizeLinear and DequantizeLinear,
+// https://onnx.ai/onnx/operators/onnx__DequantizeLinear.html.
 
 import { readFloatConstant, readConstantTensor } from "../onnx/constants.ts";
 import { UniqueNames, NodeChanges, redirectUse } from "../onnx/graph-edits.ts";
@@ -18,17 +20,17 @@ import { traverseGraphs } from "../onnx/graph-traversal.ts";
 import { expandQLinear } from "./expand-qlinear.ts";
 
 export interface DequantizeReport {
-  /** Constants that are FP32 now. */
+  /** Number of constants converted to FP32. */
   readonly constants: number;
-  /** Roundings to 8 bits that are gone. */
+  /** Number of removed roundings to 8 bits. */
   readonly activations: number;
 }
 
-/** The version of Clip that takes its bounds as inputs. */
+/** First version of Clip with its bounds as inputs. */
 const MIN_OPSET = 11;
 
 /**
- * Changes the model. What it does not know how to make FP32 (dynamic quantisation, 4 bits) stays as it is.
+ * Changes the model. Unsupported forms (dynamic quantization, 4 bits) remain unchanged.
  * @throws invalid_model_file
  */
 export function dequantize(model: Model): DequantizeReport {
@@ -39,7 +41,7 @@ export function dequantize(model: Model): DequantizeReport {
   return { constants, activations: replaceRoundingsWithClip(model) };
 }
 
-/** DQ of a constant is one. */
+/** Folds each DQ of a constant into an FP32 constant. */
 function foldDequantizedConstants(model: Model): number {
   const table = buildValueTable(model);
   const changes = new NodeChanges();
@@ -64,15 +66,15 @@ function dequantizeConstant(
   node: NodeProto,
   name: string,
 ): TensorProto | undefined {
-  const [x, scale, zero] = table.inputsOf(node);
+  const [x, scale, zeroPoint] = table.inputsOf(node);
   const tensor = readConstantTensor(x);
   const [values, scales] = [tensor && readIntegers(tensor), readFloatConstant(scale)];
-  const zeros = zero === undefined ? Float64Array.of(0) : readConstantIntegers(zero);
+  const zeroPoints = zeroPoint === undefined ? Float64Array.of(0) : readConstantIntegers(zeroPoint);
   if (
     tensor === undefined ||
     values === undefined ||
     scales === undefined ||
-    zeros === undefined ||
+    zeroPoints === undefined ||
     findAttribute(node, "block_size")?.i
   )
     return undefined;
@@ -85,7 +87,7 @@ function dequantizeConstant(
   for (let index = 0; index < data.length; index++) {
     const channel = scales.length === 1 ? 0 : Math.floor(index / inner) % scales.length;
     data[index] =
-      ((values[index] ?? 0) - (zeros[zeros.length === 1 ? 0 : channel] ?? 0)) *
+      ((values[index] ?? 0) - (zeroPoints[zeroPoints.length === 1 ? 0 : channel] ?? 0)) *
       (scales[channel] ?? 0);
   }
   return makeTensor(name, "float", dims, data);
@@ -96,28 +98,34 @@ const readConstantIntegers = (value: Value | undefined): Float64Array | undefine
   return tensor && readIntegers(tensor);
 };
 
-/** DQ of Q, with the same scale and zero point, only has the range left. */
+/**
+ * Replaces Q followed by DQ with the same scale and zero point by a Clip, because only the range
+ * remains.
+ */
 function replaceRoundingsWithClip(model: Model): number {
   const table = buildValueTable(model);
   const names = new UniqueNames(model);
   const changes = new NodeChanges();
   let count = 0;
   for (const node of table.nodes) {
-    const [x, scale, zero] = table.inputsOf(node);
-    const [quantised] = table.outputsOf(node);
+    const [x, scale, zeroPoint] = table.inputsOf(node);
+    const [quantized] = table.outputsOf(node);
     const range =
       isOnnxOp(node, "QuantizeLinear") && x?.type === "float"
-        ? representableRange(scale, zero, quantised?.type)
+        ? representableRange(scale, zeroPoint, quantized?.type)
         : undefined;
-    if (x === undefined || quantised === undefined || range === undefined) continue;
-    const readers = quantised.uses.flatMap((use) =>
-      use.kind === "node" && use.position === 0 && isInverseOfQuantize(table, use.node, scale, zero)
+    if (x === undefined || quantized === undefined || range === undefined) continue;
+    const readers = quantized.uses.flatMap((use) =>
+      use.kind === "node" &&
+      use.position === 0 &&
+      isInverseOfQuantize(table, use.node, scale, zeroPoint)
         ? [use.node]
         : [],
     );
-    const all = readers.flatMap((reader) => table.outputsOf(reader)[0] ?? []);
-    const output = all.find(isOutput); // which keeps its name
-    const restored = all.filter((value) => value === output || !isOutput(value));
+    const restorable = readers.flatMap((reader) => table.outputsOf(reader)[0] ?? []);
+    // An output keeps its name.
+    const output = restorable.find(isOutput);
+    const restored = restorable.filter((value) => value === output || !isOutput(value));
     if (restored.length === 0) continue;
 
     const clipped = output?.name ?? names.reserve(`${x.name}_clipped`);
@@ -129,7 +137,7 @@ function replaceRoundingsWithClip(model: Model): number {
         Float32Array.of(bound),
       ),
     );
-    quantised.graph.initializer.push(...bounds);
+    quantized.graph.initializer.push(...bounds);
     changes.insertAfter(
       node,
       makeNode({
@@ -143,7 +151,7 @@ function replaceRoundingsWithClip(model: Model): number {
       for (const use of uses) redirectUse(use, clipped);
       if (origin.kind === "node") changes.remove(origin.node);
     }
-    if (restored.length === quantised.uses.length) changes.remove(node);
+    if (restored.length === quantized.uses.length) changes.remove(node);
     count++;
   }
   changes.apply(model);
@@ -160,15 +168,18 @@ const INTEGER_BOUNDS: Readonly<Record<string, readonly [lowest: number, highest:
   int16: [-32_768, 32_767],
 };
 
-/** The numbers that the 8 (or 16) bits can stand for; undefined where they differ by channel, or are not constant. */
+/**
+ * Returns the limits of the real numbers that 8 (or 16) bits represent, or undefined if they vary
+ * by channel or are not constant.
+ */
 function representableRange(
   scale: Value | undefined,
-  zero: Value | undefined,
+  zeroPoint: Value | undefined,
   type: ValueType | undefined,
 ): readonly number[] | undefined {
   const [[step, ...more], [offset, ...others]] = [
     readFloatConstant(scale) ?? [],
-    zero === undefined ? [0] : (readConstantIntegers(zero) ?? []),
+    zeroPoint === undefined ? [0] : (readConstantIntegers(zeroPoint) ?? []),
   ];
   if (
     step === undefined ||
@@ -184,23 +195,23 @@ function isInverseOfQuantize(
   table: ValueTable,
   node: NodeProto,
   scale: Value | undefined,
-  zero: Value | undefined,
+  zeroPoint: Value | undefined,
 ): boolean {
   if (!isOnnxOp(node, "DequantizeLinear") || table.outputsOf(node)[0]?.type !== "float")
     return false;
-  const [, ownScale, ownZero] = table.inputsOf(node);
-  const [zeros, ownZeros] = [
-    zero && readConstantIntegers(zero),
-    ownZero && readConstantIntegers(ownZero),
+  const [, ownScale, ownZeroPoint] = table.inputsOf(node);
+  const [zeroPoints, ownZeroPoints] = [
+    zeroPoint && readConstantIntegers(zeroPoint),
+    ownZeroPoint && readConstantIntegers(ownZeroPoint),
   ];
   return (
     readFloatConstant(scale)?.[0] === readFloatConstant(ownScale)?.[0] &&
     readFloatConstant(ownScale)?.length === 1 &&
-    (zeros?.[0] ?? 0) === (ownZeros?.[0] ?? 0)
+    (zeroPoints?.[0] ?? 0) === (ownZeroPoints?.[0] ?? 0)
   );
 }
 
-/** Initializers that nothing reads any more. */
+/** Removes initializers without readers. */
 function removeUnreadInitializers(model: Model): void {
   const unread = new Set<TensorProto>();
   for (const { origin, uses } of buildValueTable(model).values)

@@ -1,8 +1,8 @@
-// An FP16 graph for ONNX Runtime's CPU provider that has FP16's roundings.
+// Makes ONNX Runtime's CPU provider round an FP16 graph as a GPU does.
 //
-// That provider has few FP16 kernels. It runs the other operators in FP32 between casts, and then removes the casts to FP16
-// and back between two of them, although they round (insert_cast_transformer.cc): a graph that overflows on a GPU would
-// look fine. A detour through a sequence of one tensor is not removed.
+// The provider has few FP16 kernels. It runs other operators in FP32 between casts, then removes
+// pairs of casts to FP16 and back (insert_cast_transformer.cc), although they round. An overflow on
+// a GPU would remain unnoticed. A round trip through a sequence of one tensor is not removed.
 
 import { UniqueNames, NodeChanges, redirectUse } from "../onnx/graph-edits.ts";
 import { type Model, parseModel, serializeModel } from "../onnx/model-file.ts";
@@ -11,14 +11,14 @@ import { opsetsOf } from "../onnx/operators/signatures.ts";
 import { makeTensor } from "../onnx/tensor-data.ts";
 import { buildValueTable } from "../onnx/value-table.ts";
 
-/** The version of ONNX's operators that sequences came with. */
+/** First version of ONNX's operators with sequences. */
 const MIN_SEQUENCE_OPSET = 11;
 
-/** Whether `emulateFp16Rounding` can be made of it. */
+/** Tells whether `emulateFp16Rounding` supports the model. */
 export const supportsSequences = (model: Model): boolean =>
   (opsetsOf(model).get("") ?? 0) >= MIN_SEQUENCE_OPSET;
 
-/** Every FP16 number that a node makes is rounded to FP16 before others read it. */
+/** Rounds every FP16 result of a node before it is read. */
 export function emulateFp16Rounding(bytes: Uint8Array): Uint8Array {
   const model = parseModel(bytes);
   const names = new UniqueNames(model);

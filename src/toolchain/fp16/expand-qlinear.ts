@@ -1,4 +1,5 @@
-// QLinearConv and QLinearMatMul written out: the operator on real numbers, between DQ and Q (dequantize.ts).
+// Expands QLinearConv and QLinearMatMul into the operator on real numbers, between DQ and Q
+// (dequantize.ts).
 
 import { readFloatConstant, readConstantTensor } from "../onnx/constants.ts";
 import { UniqueNames, NodeChanges } from "../onnx/graph-edits.ts";
@@ -27,73 +28,74 @@ export function expandQLinear(model: Model): void {
   changes.apply(model);
 }
 
-/** Undefined for scales that are no constants, or by row; and where the bias, which is to become a constant, is none. */
+/** Returns undefined if scales are not constant or vary by row, or if the bias is not constant. */
 function expandNode(
   table: ValueTable,
   node: NodeProto,
-  made: Value,
+  output: Value,
   names: UniqueNames,
 ): NodeProto[] | undefined {
-  const [, xSteps, , weights, wSteps, , ySteps] = table.inputsOf(node);
-  const byColumn = readConstantTensor(weights)?.dims.length === 2; // as DQ has it
   const [
     x = "",
     xScale = "",
-    xZero = "",
+    xZeroPoint = "",
     w = "",
     wScale = "",
-    wZero = "",
+    wZeroPoint = "",
     yScale = "",
-    yZero = "",
+    yZeroPoint = "",
     bias = "",
   ] = node.input;
   const isConv = isOnnxOp(node, "QLinearConv");
-  const widths = [xSteps, wSteps, ySteps].map((steps) => readFloatConstant(steps)?.length);
-  if (
-    widths[0] !== 1 ||
-    widths[2] !== 1 ||
-    widths[1] === undefined ||
-    (widths[1] > 1 && !isConv && !byColumn)
-  )
-    return undefined;
-  const real = (name: string) => names.reserve(`${name}_real`);
-  const [realX, realW, realY] = [real(x), real(w), real(made.name)];
-  const biasName = bias === "" ? [] : [addDequantizedBias(table, node, made, real(bias))];
+  if (!hasSupportedScales(table, node)) return undefined;
+  const reserveReal = (name: string) => names.reserve(`${name}_real`);
+  const [realX, realW, realY] = [reserveReal(x), reserveReal(w), reserveReal(output.name)];
+  const biasName = bias === "" ? [] : [addDequantizedBias(table, node, output, reserveReal(bias))];
   if (biasName.includes(undefined)) return undefined;
-  // Weights of a convolution have a scale for each output channel, which comes first.
+  // Convolution weights have one scale per output channel, which is the first dimension.
   const axis = isConv ? [makeIntAttribute("axis", 0)] : [];
-  const named = (name: string) => names.reserve(`${node.name || made.name}_${name}`);
+  const reserveNodeName = (suffix: string) =>
+    names.reserve(`${node.name || output.name}_${suffix}`);
+  const dequantize = (suffix: string, inputs: readonly string[], result: string) => ({
+    name: reserveNodeName(suffix),
+    op: "DequantizeLinear",
+    inputs,
+    outputs: [result],
+  });
   return [
+    makeNode(dequantize("x", [x, xScale, xZeroPoint], realX)),
+    makeNode({ ...dequantize("w", [w, wScale, wZeroPoint], realW), attributes: axis }),
     makeNode({
-      name: named("x"),
-      op: "DequantizeLinear",
-      inputs: [x, xScale, xZero],
-      outputs: [realX],
-    }),
-    makeNode({
-      name: named("w"),
-      op: "DequantizeLinear",
-      inputs: [w, wScale, wZero],
-      outputs: [realW],
-      attributes: axis,
-    }),
-    makeNode({
-      name: named("real"),
+      name: reserveNodeName("real"),
       op: isConv ? "Conv" : "MatMul",
       inputs: [realX, realW, ...biasName.filter((name) => name !== undefined)],
       outputs: [realY],
       attributes: node.attribute,
     }),
     makeNode({
-      name: named("y"),
+      name: reserveNodeName("y"),
       op: "QuantizeLinear",
-      inputs: [realY, yScale, yZero],
-      outputs: [made.name],
+      inputs: [realY, yScale, yZeroPoint],
+      outputs: [output.name],
     }),
   ];
 }
 
-/** The bias is INT32, in steps of the product of both scales. @returns its name as a constant of real numbers */
+function hasSupportedScales(table: ValueTable, node: NodeProto): boolean {
+  const [, xScale, , weights, wScale, , yScale] = table.inputsOf(node);
+  const [xCount, wCount, yCount] = [xScale, wScale, yScale].map(
+    (scale) => readFloatConstant(scale)?.length,
+  );
+  if (xCount !== 1 || yCount !== 1 || wCount === undefined) return false;
+  // DQ applies the scales of a matrix by column, like QLinearMatMul.
+  const hasWeightMatrix = readConstantTensor(weights)?.dims.length === 2;
+  return wCount === 1 || isOnnxOp(node, "QLinearConv") || hasWeightMatrix;
+}
+
+/**
+ * The bias is INT32, in steps of the product of both scales.
+ * @returns its name as a constant of real numbers
+ */
 function addDequantizedBias(
   table: ValueTable,
   node: NodeProto,

@@ -1,12 +1,15 @@
-// Numbers in FP16 (IEEE 754 binary16), as 16-bit patterns.
+// Encodes and decodes FP16 numbers (IEEE 754 binary16) as 16-bit patterns.
 
 import { byteView } from "../../core/bytes.ts";
 
 export interface Float16Encoding {
   readonly bits: Uint16Array;
-  /** Finite numbers that would have become infinite, and are ±65,504 now. */
+  /** Number of finite values that would overflow to infinity and became ±65,504. */
   readonly clampedCount: number;
-  /** Numbers that would have become 0, and are ±2^-24 now: a divisor or the argument of a logarithm must not vanish. */
+  /**
+   * Number of values that would underflow to 0 and became ±2^-24, because a divisor or logarithm
+   * argument must not vanish.
+   */
   readonly raisedCount: number;
 }
 
@@ -14,42 +17,49 @@ const INFINITY = 0x7c00;
 const MAX_FINITE = 0x7bff;
 const SMALLEST_NORMAL = 2 ** -14;
 
-/** To the nearest, ties to even. */
+/** Rounds to the nearest number, ties to even. */
 export function encodeFloat16(values: Float32Array): Float16Encoding {
   const words = new Uint32Array(values.buffer, values.byteOffset, values.length);
   const bits = new Uint16Array(values.length);
-  let [clamped, raised] = [0, 0];
+  let [clampedCount, raisedCount] = [0, 0];
   for (let index = 0; index < words.length; index++) {
     const word = words[index] ?? 0;
     const magnitude = word & 0x7fff_ffff;
-    let half = nearestFloat16(magnitude, Math.abs(values[index] ?? 0));
-    if (half === INFINITY && magnitude < 0x7f80_0000) {
-      half = MAX_FINITE;
-      clamped++;
-    } else if (half === 0 && magnitude !== 0) {
-      half = 1;
-      raised++;
+    let pattern = nearestFloat16(magnitude, Math.abs(values[index] ?? 0));
+    if (pattern === INFINITY && magnitude < 0x7f80_0000) {
+      pattern = MAX_FINITE;
+      clampedCount++;
+    } else if (pattern === 0 && magnitude !== 0) {
+      pattern = 1;
+      raisedCount++;
     }
-    bits[index] = ((word >>> 16) & 0x8000) | half;
+    bits[index] = ((word >>> 16) & 0x8000) | pattern;
   }
-  return { bits, clampedCount: clamped, raisedCount: raised };
+  return { bits, clampedCount, raisedCount };
 }
 
-/** @param word the bits of `value`, which is not negative */
+/** @param word bits of `value`, which is not negative */
 function nearestFloat16(word: number, value: number): number {
-  if (word > 0x7f80_0000) return 0x7e00; // not a number
+  // The input is NaN.
+  if (word > 0x7f80_0000) return 0x7e00;
   if (value >= SMALLEST_NORMAL) {
     const rounded = word + 0xfff + ((word >>> 13) & 1);
-    return Math.min((rounded - (112 << 23)) >>> 13, INFINITY); // the exponent's bias is 15 in place of 127
+    // The exponent's bias is 15 instead of 127.
+    return Math.min((rounded - (112 << 23)) >>> 13, INFINITY);
   }
-  const steps = value * 2 ** 24; // exact
-  const below = Math.floor(steps);
-  return steps - below > 0.5 || (steps - below === 0.5 && below % 2 === 1) ? below + 1 : below;
+  // This product is exact.
+  const steps = value * 2 ** 24;
+  const floor = Math.floor(steps);
+  return steps - floor > 0.5 || (steps - floor === 0.5 && floor % 2 === 1) ? floor + 1 : floor;
 }
 
 export function decodeFloat16(bits: Uint16Array): Float32Array {
-  return Float32Array.from(bits, (half) => {
-    const [sign, exponent, fraction] = [half & 0x8000 ? -1 : 1, (half >>> 10) & 0x1f, half & 0x3ff];
+  return Float32Array.from(bits, (pattern) => {
+    const [sign, exponent, fraction] = [
+      pattern & 0x8000 ? -1 : 1,
+      (pattern >>> 10) & 0x1f,
+      pattern & 0x3ff,
+    ];
     if (exponent === 0x1f) return fraction === 0 ? sign * Infinity : Number.NaN;
     return (
       sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15))
@@ -57,9 +67,9 @@ export function decodeFloat16(bits: Uint16Array): Float32Array {
   });
 }
 
-/** Whether FP16 has the number with all its 11 bits of precision. */
+/** Tells whether FP16 represents the number with its full 11 bits of precision. */
 export const isNormalFloat16 = (value: number): boolean =>
   Math.abs(value) >= SMALLEST_NORMAL && Math.abs(value) <= 65_504;
 
-/** As the bytes of a tensor. */
+/** Returns the bytes of the patterns, as a tensor stores them. */
 export const float16Bytes = ({ bits }: Float16Encoding): Uint8Array => byteView(bits);

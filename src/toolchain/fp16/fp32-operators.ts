@@ -1,7 +1,10 @@
-// Operators that ONNX has in FP16 but that lose too much there, or that ONNX Runtime cannot load, and why. What ONNX has no
-// FP16 form for is known from its signatures. Not among them, unlike in other converters: operators for which only some
-// runtime has no FP16 kernel (Min, Max, TopK, Resize, Upsample); ONNX Runtime puts casts around those itself. It does so
-// only where an input is FP16.
+// Lists operators that ONNX defines in FP16 but that lose too much precision there, or that ONNX
+// Runtime cannot load, with the reason. Operators without an FP16 form are known from their
+// signatures.
+//
+// Unlike in other converters, operators that lack an FP16 kernel in some runtime only (Min, Max,
+// TopK, Resize, Upsample) are not listed. ONNX Runtime surrounds them with casts if an input is
+// FP16.
 
 import { readFloatConstant } from "../onnx/constants.ts";
 import { domainOf, isOnnxOp } from "../onnx/nodes.ts";
@@ -10,7 +13,8 @@ import type { ValueTable } from "../onnx/value-table.ts";
 
 const OVERFLOWING_SUM = "sums of squares or exponentials leave FP16's range";
 const COORDINATE_PRECISION = "coordinates: FP16 has no fractions above 1,024";
-const NO_FP16_INPUT = "ONNX Runtime's CPU provider cannot make FP16 numbers out of none";
+const NO_FP16_INPUT =
+  "ONNX Runtime's CPU provider cannot create FP16 numbers without an FP16 input";
 
 const FP32_REASONS: Readonly<Record<string, string>> = {
   CumSum: "a running sum: FP16 cannot add 1 to 2,048",
@@ -35,10 +39,10 @@ const FP32_REASONS: Readonly<Record<string, string>> = {
   RandomUniformLike: NO_FP16_INPUT,
   Det: "differences of products cancel",
   BitCast: "reads the bits of an FP32 number",
-  QLinearMatMul: "computes in INT8; only its scales are FP32, and FP16 would make them coarse",
+  QLinearMatMul: "computes in INT8; only its scales are FP32, and FP16 would make them too coarse",
 };
 
-/** Of the operators that ONNX and ONNX Runtime specify, some under one name. */
+/** Covers the operators of ONNX and ONNX Runtime, which share some names. */
 export function findFp32Reason(node: NodeProto): string | undefined {
   if (domainOf(node) === "ai.onnx.ml") return "has FP32 numbers in its attributes";
   return ["", "com.microsoft"].includes(domainOf(node)) && Object.hasOwn(FP32_REASONS, node.opType)
@@ -50,8 +54,9 @@ export const VARIANCE_REASON =
   "part of a variance: squares above 255 leave FP16's range, and its smallest steps are coarser than epsilon";
 
 /**
- * Normalisations written out in parts, as exporters did before LayerNormalization and RMSNormalization were operators: a
- * square, its mean or sum, then up to a division or multiplication by the root of it.
+ * Finds normalizations that consist of separate operators, as exporters wrote them before
+ * LayerNormalization and RMSNormalization existed. The pattern is a square, its mean or sum, and a
+ * division or multiplication by the root.
  */
 export function* findVarianceNodes(table: ValueTable): Generator<NodeProto> {
   for (const square of table.nodes) {
@@ -72,19 +77,23 @@ function isSquare(table: ValueTable, node: NodeProto): boolean {
   );
 }
 
-/** The nodes from a mean's reader on, up to what is divided or multiplied by the root; undefined where no root is taken. */
+/**
+ * Returns the nodes from the mean's reader up to the division or multiplication by the root;
+ * undefined without a root.
+ */
 function findRootPath(table: ValueTable, mean: NodeProto): NodeProto[] | undefined {
   const path: NodeProto[] = [];
-  let rooted = false;
+  let hasRoot = false;
   for (
     let node = findSoleConsumer(table, mean);
     node !== undefined && path.length < 6;
     node = findSoleConsumer(table, node)
   ) {
-    const normalises =
-      rooted && isOnnxOp(node, "Div", "Mul") && !readFloatConstant(table.inputsOf(node)[0]); // 1 / root is a step on the way
+    // 1 / root is an intermediate step, not yet the normalization.
+    const normalizes =
+      hasRoot && isOnnxOp(node, "Div", "Mul") && !readFloatConstant(table.inputsOf(node)[0]);
     if (
-      !normalises &&
+      !normalizes &&
       !isOnnxOp(
         node,
         "Sqrt",
@@ -101,10 +110,10 @@ function findRootPath(table: ValueTable, mean: NodeProto): NodeProto[] | undefin
     )
       break;
     path.push(node);
-    if (normalises) break;
-    rooted ||= isOnnxOp(node, "Sqrt", "Pow");
+    if (normalizes) break;
+    hasRoot ||= isOnnxOp(node, "Sqrt", "Pow");
   }
-  return rooted ? path : undefined;
+  return hasRoot ? path : undefined;
 }
 
 function findSoleConsumer(table: ValueTable, node: NodeProto): NodeProto | undefined {

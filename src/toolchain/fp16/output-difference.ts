@@ -1,4 +1,5 @@
-// The differences between one output of a graph and that of the same graph in FP16, over several runs.
+// Accumulates the differences between an output of a graph and the same output in FP16, over
+// several runs.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import type { Tensor } from "../../core/tensor.ts";
@@ -10,11 +11,14 @@ export interface OutputDifference {
   readonly values: number;
   readonly maxAbsolute: number;
   readonly meanAbsolute: number;
-  /** The largest number of the original, to see the differences against. */
+  /** Largest magnitude of the original output, as a reference for the differences. */
   readonly largest: number;
-  /** Numbers that are infinite or NaN, where the original's are not. Not among the differences. */
+  /**
+   * Number of infinite or NaN values that are finite in the original. They do not count as
+   * differences.
+   */
   readonly lost: number;
-  /** Rows (of the last dimension) in which the same element is the largest; null where a row has but one. */
+  /** Share of rows (of the last dimension) with the same argmax; null if rows have one element. */
   readonly argmaxAgreement: number | null;
 }
 
@@ -37,7 +41,7 @@ export class DifferenceAccumulator {
     const [expected, found] = [readNumbers(before), readNumbers(after)];
     if (expected.length !== found.length)
       throw coreErrors.sessionFailed(
-        `output ${this.#output} has ${found.length} numbers in FP16, and ${expected.length} in FP32`,
+        `output ${this.#output} has ${found.length} values in FP16, but ${expected.length} in FP32`,
       );
     expected.forEach((value, index) => this.#addOne(value, found[index] ?? Number.NaN));
     const width = before?.shape.at(-1) ?? 1;

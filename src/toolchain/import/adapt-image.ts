@@ -1,4 +1,5 @@
-// Makes an image graph's input the one that the image preprocessor gives: `pixels`, FP32 [batch, 3, height, width].
+// Adapts an image graph's input to the image preprocessor: `pixels`, FP32 [batch, 3, height,
+// width].
 
 import type { Model } from "../onnx/model-file.ts";
 import { toDataType } from "../onnx/tensor-data.ts";
@@ -13,19 +14,23 @@ export interface ImageSize {
 
 const CHANNELS = 3;
 
-/** Changes the model. @param wanted where the graph takes any size @returns what it takes, and what was changed; or why it cannot be */
+/**
+ * Changes the model.
+ * @param expectedSize the size to use if the graph accepts any
+ * @returns the accepted size and the changes, or the problem
+ */
 export function adaptImage(
   model: Model,
-  wanted: ImageSize | undefined,
+  expectedSize: ImageSize | undefined,
 ): (ImageSize & { readonly notes: readonly string[] }) | ImportProblem {
   const [input, ...others] = model.graph.input;
   const dims = input && readDeclaredDims(input);
   const shown = model.graph.input.map(({ name }) => JSON.stringify(name)).join(", ");
   const remedy =
-    "Export it so that it takes one FP32 tensor [batch, 3, height, width], or import it with --task tensor.";
+    "Export it with one FP32 input [batch, 3, height, width], or import it with --task tensor.";
   if (input === undefined || others.length > 0 || dims?.length !== 4)
     return {
-      problem: `its inputs are ${shown}, where an image's is one of four dimensions`,
+      problem: `its inputs are ${shown}; expected one input with four dimensions`,
       remedy,
     };
   if (elemTypeOf(input) !== toDataType("float"))
@@ -35,27 +40,32 @@ export function adaptImage(
   const isChannelsLast = dims[1] !== CHANNELS && dims[3] === CHANNELS;
   if (isChannelsLast) {
     convertInputToNchw(model, input.name);
-    notes.push("the image's channels come first now, and a Transpose puts them last for the graph");
+    notes.push(
+      "the image's channels now come first; a Transpose restores the graph's channels-last layout",
+    );
   } else if (dims[1] !== CHANNELS) {
     return {
-      problem: `its input ${shown} is [${dims.map((size) => size ?? "?").join(", ")}], which has three channels neither first nor last`,
+      problem: `its input ${shown} is [${dims.map((size) => size ?? "?").join(", ")}], without three channels in the first or last place`,
       remedy,
     };
   }
   const [height, width] = isChannelsLast ? dims.slice(1, 3) : dims.slice(2);
-  const size = { width: width ?? wanted?.width, height: height ?? wanted?.height };
+  const size = { width: width ?? expectedSize?.width, height: height ?? expectedSize?.height };
   if (size.width === undefined || size.height === undefined)
     return {
-      problem: "it takes images of any size",
-      remedy: "Say the size that it was trained for, with --size <width>x<height>.",
+      problem: "its image size is not fixed",
+      remedy: "Give the size that it was trained for, with --size <width>x<height>.",
     };
-  if (wanted !== undefined && (wanted.width !== size.width || wanted.height !== size.height))
+  if (
+    expectedSize !== undefined &&
+    (expectedSize.width !== size.width || expectedSize.height !== size.height)
+  )
     return {
-      problem: `it takes images of ${size.width}x${size.height}, and --size is ${wanted.width}x${wanted.height}`,
-      remedy: "Leave --size out.",
+      problem: `its image size is ${size.width}x${size.height}, but --size is ${expectedSize.width}x${expectedSize.height}`,
+      remedy: "Omit --size.",
     };
   if (input.name !== PIXELS_INPUT_NAME) {
-    notes.push(`input ${JSON.stringify(input.name)} is now called "${PIXELS_INPUT_NAME}"`);
+    notes.push(`input ${JSON.stringify(input.name)} is renamed to "${PIXELS_INPUT_NAME}"`);
     renameInput(model, input.name, PIXELS_INPUT_NAME);
   }
   return { width: size.width, height: size.height, notes };

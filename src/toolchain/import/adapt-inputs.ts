@@ -1,4 +1,5 @@
-// Makes a graph's inputs those that a task's preprocessor gives, where nodes put in front of it can.
+// Adapts a graph's inputs to the outputs of a task's preprocessor, by inserting nodes in front of
+// the graph.
 
 import { create } from "@bufbuild/protobuf";
 import { UniqueNames, NodeChanges, redirectUse } from "../onnx/graph-edits.ts";
@@ -18,7 +19,7 @@ import { renameValue } from "../onnx/rename-value.ts";
 import { toDataType, makeTensor } from "../onnx/tensor-data.ts";
 import { type Value, buildValueTable } from "../onnx/value-table.ts";
 
-/** A dimension as declared: a size, or undefined where it may be any. */
+/** Returns the declared dimensions: a size each, or undefined for a dynamic dimension. */
 export function readDeclaredDims(
   info: ValueInfoProto,
 ): readonly (number | undefined)[] | undefined {
@@ -29,36 +30,39 @@ export function readDeclaredDims(
   );
 }
 
-/** As onnx writes it: `float`. */
+/** Returns the element type in ONNX's numbering, or 0 if the input is not a tensor. */
 export function elemTypeOf(info: ValueInfoProto): number {
   const type = info.type?.value;
   return type?.case === "tensorType" ? type.value.elemType : 0;
 }
 
-/** @param name of an input of the model */
-export function renameInput(model: Model, name: string, wanted: string): void {
+/** @param name name of one of the model's inputs */
+export function renameInput(model: Model, name: string, newName: string): void {
   const table = buildValueTable(model);
   const value = findInputValue(table.values, model, name);
-  if (value !== undefined) renameValue(model, table, value, wanted);
+  if (value !== undefined) renameValue(model, table, value, newName);
 }
 
-/** The input takes INT64, and a Cast gives the graph what it took before. */
+/** Changes the input to INT64. A Cast restores the original type for the graph. */
 export function convertInputToInt64(model: Model, name: string): void {
-  const before = elemTypeOf(findInputInfo(model, name));
-  insertBeforeInput(model, name, (from, to) =>
+  const originalType = elemTypeOf(findInputInfo(model, name));
+  insertBeforeInput(model, name, (source, target) =>
     makeNode({
-      name: to,
+      name: target,
       op: "Cast",
-      inputs: [from],
-      outputs: [to],
-      attributes: [makeIntAttribute("to", before)],
+      inputs: [source],
+      outputs: [target],
+      attributes: [makeIntAttribute("to", originalType)],
     }),
   );
   const type = findInputInfo(model, name).type?.value;
   if (type?.case === "tensorType") type.value.elemType = toDataType("int64");
 }
 
-/** The input is no more: the graph gets zeros of the shape of another one, which has its type. */
+/**
+ * Removes the input. The graph reads zeros with the shape of another input instead, which has the
+ * same type.
+ */
 export function replaceInputWithZeros(model: Model, name: string, like: string): void {
   const names = new UniqueNames(model);
   const size = names.reserve(`${name}_size`);
@@ -92,14 +96,17 @@ export function replaceInputWithZeros(model: Model, name: string, like: string):
   model.graph.input = model.graph.input.filter((input) => input.name !== name);
 }
 
-/** The input takes [batch, channels, height, width], and a Transpose gives the graph the channels last. */
+/**
+ * Changes the input to [batch, channels, height, width]. A Transpose restores channels-last for the
+ * graph.
+ */
 export function convertInputToNchw(model: Model, name: string): void {
-  insertBeforeInput(model, name, (from, to) =>
+  insertBeforeInput(model, name, (source, target) =>
     makeNode({
-      name: to,
+      name: target,
       op: "Transpose",
-      inputs: [from],
-      outputs: [to],
+      inputs: [source],
+      outputs: [target],
       attributes: [makeIntsAttribute("perm", [0, 2, 3, 1])],
     }),
   );
@@ -109,7 +116,10 @@ export function convertInputToNchw(model: Model, name: string): void {
   type.value.shape.dim = [batch, channels, height, width].filter((dim) => dim !== undefined);
 }
 
-/** Lets the first dimension of all inputs and outputs be any. Whether the graph works with that, only running it tells. */
+/**
+ * Makes the first dimension of all inputs and outputs dynamic. Only a run shows whether the graph
+ * supports that.
+ */
 export function makeBatchDynamic(model: Model): void {
   const { graph } = model;
   for (const info of [...graph.input, ...graph.output]) {
@@ -117,7 +127,8 @@ export function makeBatchDynamic(model: Model): void {
     const dims = type?.case === "tensorType" ? type.value.shape?.dim : undefined;
     if (dims !== undefined && dims.length > 0) dims[0] = dynamicDimension("batch");
   }
-  graph.valueInfo = []; // they tell shapes of the batch that it was exported with
+  // The value infos declare shapes for the batch size of the export.
+  graph.valueInfo = [];
 }
 
 const dynamicDimension = (name: string): TensorShapeProto_Dimension =>
@@ -126,14 +137,14 @@ const dynamicDimension = (name: string): TensorShapeProto_Dimension =>
 function insertBeforeInput(
   model: Model,
   name: string,
-  make: (from: string, to: string) => ReturnType<typeof makeNode>,
+  makeAdapter: (source: string, target: string) => ReturnType<typeof makeNode>,
 ): void {
   const value = findInputValue(buildValueTable(model).values, model, name);
   if (value === undefined) return;
   const inner = new UniqueNames(model).reserve(`${name}_inner`);
   for (const use of value.uses) redirectUse(use, inner);
   const changes = new NodeChanges();
-  changes.insertFirst(model.graph, make(name, inner));
+  changes.insertFirst(model.graph, makeAdapter(name, inner));
   changes.apply(model);
 }
 

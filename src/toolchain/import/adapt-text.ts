@@ -1,4 +1,5 @@
-// Makes a text graph's inputs those that a text preprocessor gives (tasks/text/text-preprocessor.ts).
+// Adapts a text graph's inputs to the outputs of a text preprocessor
+// (tasks/text/text-preprocessor.ts).
 
 import type { Model } from "../onnx/model-file.ts";
 import { toDataType } from "../onnx/tensor-data.ts";
@@ -11,46 +12,50 @@ const PREPROCESSOR_OUTPUTS: Readonly<Record<TextPreprocessorKind, readonly strin
   wordpiece: ["input_ids", "attention_mask"],
   "hashed-ngrams": ["ids"],
 };
-/** Of a single text, all of its tokens are of the first segment: zeros. */
+/** All tokens of a single text belong to the first segment, so the input is zeros. */
 const SEGMENT_IDS = "token_type_ids";
 
-/** Changes the model. @returns what was changed, as sentences; or why it cannot be */
+/** Changes the model. @returns the changes as sentences, or the problem */
 export function adaptText(
   model: Model,
   kind: TextPreprocessorKind,
 ): readonly string[] | ImportProblem {
   const notes: string[] = [];
-  const given = PREPROCESSOR_OUTPUTS[kind];
-  const taken = () => model.graph.input.map(({ name }) => name);
-  if (kind === "wordpiece" && taken().includes(SEGMENT_IDS) && taken().includes("input_ids")) {
+  const providedNames = PREPROCESSOR_OUTPUTS[kind];
+  const inputNames = () => model.graph.input.map(({ name }) => name);
+  if (
+    kind === "wordpiece" &&
+    inputNames().includes(SEGMENT_IDS) &&
+    inputNames().includes("input_ids")
+  ) {
     replaceInputWithZeros(model, SEGMENT_IDS, "input_ids");
-    notes.push(`input "${SEGMENT_IDS}" is taken off: for one text it is zeros`);
+    notes.push(`input "${SEGMENT_IDS}" is removed, because it is always zero for a single text`);
   }
   const [missing, extra] = [
-    given.filter((name) => !taken().includes(name)),
-    taken().filter((name) => !given.includes(name)),
+    providedNames.filter((name) => !inputNames().includes(name)),
+    inputNames().filter((name) => !providedNames.includes(name)),
   ];
   if (missing.length + extra.length > 0) {
-    const found = taken()
+    const found = inputNames()
       .map((name) => JSON.stringify(name))
       .join(", ");
     return {
-      problem: `its inputs are ${found}, where a ${kind} preprocessor gives ${given.join(" and ")}`,
+      problem: `its inputs are ${found}, but a ${kind} preprocessor provides ${providedNames.join(" and ")}`,
       remedy:
-        "Export it with these inputs (input_names in torch.onnx.export), or import it with --task tensor and preprocess where it is asked.",
+        "Export it with these inputs (input_names in torch.onnx.export), or import it with --task tensor and preprocess in the client.",
     };
   }
   for (const input of model.graph.input) {
     const code = elemTypeOf(input);
-    const wanted = kind === "wordpiece" ? "int64" : "int32";
-    if (code === toDataType(wanted)) continue;
+    const expectedType = kind === "wordpiece" ? "int64" : "int32";
+    if (code === toDataType(expectedType)) continue;
     if (kind === "hashed-ngrams" || code !== toDataType("int32"))
       return {
-        problem: `its input ${JSON.stringify(input.name)} is not ${wanted.toUpperCase()}`,
-        remedy: `Export it with inputs of ${wanted.toUpperCase()}.`,
+        problem: `its input ${JSON.stringify(input.name)} is not ${expectedType.toUpperCase()}`,
+        remedy: `Export it with ${expectedType.toUpperCase()} inputs.`,
       };
     convertInputToInt64(model, input.name);
-    notes.push(`input ${JSON.stringify(input.name)} takes INT64, which is cast to INT32`);
+    notes.push(`input ${JSON.stringify(input.name)} is now INT64 and is cast to INT32`);
   }
   return notes;
 }

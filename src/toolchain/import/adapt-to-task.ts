@@ -1,4 +1,4 @@
-// Makes a model fit its task, and says what only its maker knows and has not said.
+// Adapts a model to its task, and lists the information that only its author can provide.
 
 import type { PreprocessorConfig } from "../../tasks/task.ts";
 import { freezeInitializers } from "../onnx/initializers.ts";
@@ -24,11 +24,11 @@ export const IMPORTABLE_TASKS = [
 ] as const;
 export type ImportableTask = (typeof IMPORTABLE_TASKS)[number];
 
-/** What only the model's maker knows. */
+/** Information that only the model's author has. */
 export interface TaskOptions {
   readonly task: ImportableTask;
   readonly labels?: readonly string[] | undefined;
-  /** The output that gives the logits, where several might. */
+  /** Output with the logits, if several outputs are candidates. */
   readonly logitsOutput?: string | undefined;
   readonly text?:
     | { readonly kind: "wordpiece"; readonly artifact: Uint8Array; readonly maxTokens: number }
@@ -51,25 +51,25 @@ export interface AdaptedModel {
   readonly task: ImportableTask;
   readonly isClassification: boolean;
   readonly labels: readonly string[] | undefined;
-  /** Of a task with inputs of its own, once nothing is missing. */
+  /** Set for a task with its own inputs, if no information is missing. */
   readonly preprocessor: PreprocessorConfig | undefined;
-  /** Of an embedding model, likewise. */
+  /** Set for an embedding model, if no information is missing. */
   readonly embeddingOutput?: EmbeddingOutput | undefined;
-  /** Whether the batch was fixed before. */
+  /** Whether the original batch size was fixed. */
   readonly hadFixedBatch: boolean;
   readonly notes: readonly string[];
-  /** All that keeps it from being imported. */
+  /** Everything that prevents the import. */
   readonly problems: readonly ImportProblem[];
 }
 
 /** Changes the model. */
-export function adaptToTask(model: Model, choice: TaskOptions): AdaptedModel {
-  const { task } = choice;
+export function adaptToTask(model: Model, options: TaskOptions): AdaptedModel {
+  const { task } = options;
   if (task === "tensor")
     return {
       task,
       isClassification: false,
-      labels: choice.labels,
+      labels: options.labels,
       preprocessor: undefined,
       hadFixedBatch: false,
       notes: [],
@@ -77,31 +77,32 @@ export function adaptToTask(model: Model, choice: TaskOptions): AdaptedModel {
     };
   const notes: string[] = [];
   const problems: ImportProblem[] = [];
-  const take = (result: readonly string[] | ImportProblem) =>
+  const collect = (result: readonly string[] | ImportProblem) =>
     "problem" in result ? void problems.push(result) : void notes.push(...result);
 
-  const listed = freezeInitializers(model);
-  if (listed > 0) notes.push(`${listed} of its inputs are weights, and no inputs any more`);
-  const outcome =
+  const weightInputCount = freezeInitializers(model);
+  if (weightInputCount > 0)
+    notes.push(`${weightInputCount} of its inputs are weights and became constants`);
+  const taskResult =
     task === "embedding"
-      ? { embeddingOutput: resolveEmbeddingOutput(model, choice, take) }
-      : { labels: resolveLabels(model, choice, take) };
+      ? { embeddingOutput: resolveEmbeddingOutput(model, options, collect) }
+      : { labels: resolveLabels(model, options, collect) };
   const preprocessor =
     task === "image-classification"
-      ? createImagePreprocessorConfig(model, choice, take)
-      : createTextPreprocessorConfig(model, choice, take);
-  const batchOpened = hasFixedBatch(model);
-  if (batchOpened) {
+      ? createImagePreprocessorConfig(model, options, collect)
+      : createTextPreprocessorConfig(model, options, collect);
+  const hadFixedBatch = hasFixedBatch(model);
+  if (hadFixedBatch) {
     makeBatchDynamic(model);
-    notes.push("its batch was of a fixed size, and may be any now");
+    notes.push("its batch size was fixed and is now dynamic");
   }
   return {
     task,
     isClassification: task !== "embedding",
     labels: undefined,
-    ...outcome,
+    ...taskResult,
     preprocessor,
-    hadFixedBatch: batchOpened,
+    hadFixedBatch,
     notes,
     problems,
   };
@@ -111,19 +112,20 @@ type CollectResult = (result: readonly string[] | ImportProblem) => void;
 
 function resolveLabels(
   model: Model,
-  { labels: given, logitsOutput: logits }: TaskOptions,
-  take: CollectResult,
+  { labels: configuredLabels, logitsOutput }: TaskOptions,
+  collect: CollectResult,
 ): readonly string[] | undefined {
-  take(exposeLogits(model, logits));
-  const labels = given ?? readLabelMetadata(model);
+  collect(exposeLogits(model, logitsOutput));
+  const labels = configuredLabels ?? readLabelMetadata(model);
   if (labels === undefined)
-    take({
-      problem: "its labels are not known",
-      remedy: "Give them with --labels, a JSON array or one a line, in the order of the logits.",
+    collect({
+      problem: "its labels are unknown",
+      remedy:
+        "Give them with --labels, as a JSON array or one per line, in the order of the logits.",
     });
-  else if (given === undefined)
-    take([
-      `${labels.length} labels are taken from its metadata, ${JSON.stringify(labels[0])} first`,
+  else if (configuredLabels === undefined)
+    collect([
+      `${configuredLabels === undefined ? labels.length : 0} labels are taken from its metadata, starting with ${JSON.stringify(labels[0])}`,
     ]);
   return labels;
 }
@@ -131,43 +133,43 @@ function resolveLabels(
 function resolveEmbeddingOutput(
   model: Model,
   { embedding = {} }: TaskOptions,
-  take: CollectResult,
+  collect: CollectResult,
 ): EmbeddingOutput | undefined {
   const found = findEmbeddingOutput(model, embedding);
   if (!("problem" in found)) return found;
-  take(found);
+  collect(found);
   return undefined;
 }
 
 function createTextPreprocessorConfig(
   model: Model,
   { task, text }: TaskOptions,
-  take: CollectResult,
+  collect: CollectResult,
 ): PreprocessorConfig | undefined {
   if (text === undefined || (task === "embedding" && text.kind !== "wordpiece")) {
-    take({
-      problem: "it is not known how a text becomes its input",
+    collect({
+      problem: "its text preprocessing is unknown",
       remedy: `Give its tokenizer.json with --tokenizer${task === "embedding" ? "" : ", or the settings of hashed n-grams with --features"}.`,
     });
     return undefined;
   }
-  take(adaptText(model, text.kind));
+  collect(adaptText(model, text.kind));
   return text;
 }
 
 function createImagePreprocessorConfig(
   model: Model,
   { image }: TaskOptions,
-  take: CollectResult,
+  collect: CollectResult,
 ): PreprocessorConfig | undefined {
   const adapted = adaptImage(model, image?.size);
-  if ("problem" in adapted) take(adapted);
-  else take(adapted.notes);
+  if ("problem" in adapted) collect(adapted);
+  else collect(adapted.notes);
   if (image?.mean === undefined || image.std === undefined) {
-    take({
-      problem: "it is not known how its pixels are normalised",
+    collect({
+      problem: "its pixel normalization is unknown",
       remedy:
-        "Give mean and standard deviation of each channel as in training, of values from 0 to 1: --mean r,g,b --std r,g,b.",
+        "Give the mean and standard deviation of each channel as in training, for values from 0 to 1: --mean r,g,b --std r,g,b.",
     });
     return undefined;
   }
@@ -186,23 +188,28 @@ function createImagePreprocessorConfig(
   };
 }
 
-/** Of any input: several of a request's inputs could not share a run. */
+/** Checks all inputs, because a request's inputs share one batch size. */
 const hasFixedBatch = ({ graph }: Model): boolean =>
   graph.input.some((input) => readDeclaredDims(input)?.[0] !== undefined);
 
-/** By its inputs and outputs, where nobody says it. */
+/** Infers the task from inputs and outputs, if the user does not give it. */
 export function inferTask({ graph }: Model): ImportableTask {
-  const weights = new Set(graph.initializer.map(({ name }) => name));
-  const ranks = graph.input
-    .filter(({ name }) => !weights.has(name))
+  const weightNames = new Set(graph.initializer.map(({ name }) => name));
+  const inputDims = graph.input
+    .filter(({ name }) => !weightNames.has(name))
     .map((input) => readDeclaredDims(input));
-  const givesRows = graph.output.some((output) => readDeclaredDims(output)?.length === 2);
-  if (graph.input.some(({ name }) => name === "input_ids") && givesRows)
+  const hasMatrixOutput = graph.output.some((output) => readDeclaredDims(output)?.length === 2);
+  if (graph.input.some(({ name }) => name === "input_ids") && hasMatrixOutput)
     return graph.output.some(({ name }) => POOLED_OUTPUT_NAMES.includes(name))
       ? "embedding"
       : "text-classification";
-  const [only, ...others] = ranks;
-  if (others.length === 0 && only?.length === 4 && (only[1] === 3 || only[3] === 3) && givesRows)
+  const [only, ...others] = inputDims;
+  if (
+    others.length === 0 &&
+    only?.length === 4 &&
+    (only[1] === 3 || only[3] === 3) &&
+    hasMatrixOutput
+  )
     return "image-classification";
   return "tensor";
 }

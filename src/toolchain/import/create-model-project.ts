@@ -1,4 +1,5 @@
-// The model project of an imported model: what its model.json says, and the files that it names.
+// Builds the model project of an imported model: the content of model.json, and the files it
+// references.
 
 import { modelProjectSchema, type ModelProject } from "../../registry/manifest.ts";
 import type { Model } from "../onnx/model-file.ts";
@@ -10,27 +11,27 @@ export interface ModelProjectParts {
   readonly adapted: AdaptedModel;
   readonly trial: TrialRun;
   readonly file: string;
-  /** Of the file. */
+  /** Digest of the file. */
   readonly sha256: string;
   readonly name: string;
   readonly deadlineMs: number;
   readonly model: Model;
-  /** As it is served. */
+  /** The graph to serve. */
   readonly graph: Uint8Array;
   readonly precision: "fp32" | "fp16" | "int8";
 }
 
-/** Until the maker says otherwise: photographs, and texts of a page. */
+/** Defaults for photographs and page-length texts, until the author changes them. */
 const IMAGE_LIMITS = { maxBytes: 4 * 1024 * 1024, maxPixels: 12_000_000 };
 const TEXT_LIMITS = { maxBytes: 16_384 };
 const IDENTITY_CALIBRATION = { temperature: 1 };
 const MAX_DESCRIPTION_LENGTH = 200;
 
 export function createModelProject(
-  described: ModelProjectParts,
+  parts: ModelProjectParts,
   place: "edge" | "region",
 ): { project: ModelProject; files: ReadonlyMap<string, Uint8Array>; missing: readonly string[] } {
-  const { adapted, trial, file, sha256, name, deadlineMs, model, graph, precision } = described;
+  const { adapted, trial, file, sha256, name, deadlineMs, model, graph, precision } = parts;
   const { task, labels, preprocessor, embeddingOutput } = adapted;
   const files = new Map([["artifacts/model.onnx", graph]]);
   if (labels !== undefined)
@@ -62,8 +63,8 @@ export function createModelProject(
       { ...tier, preprocessor: addPreprocessorFile(preprocessor, files), ...embeddingOutput },
     ];
     const missing = [
-      `limits: a text may have ${TEXT_LIMITS.maxBytes} bytes, and an answer ${deadlineMs} ms`,
-      "a card: what the model is for, what it was trained on, its licence",
+      `limits: texts have at most ${TEXT_LIMITS.maxBytes} bytes, and the deadline is ${deadlineMs} ms`,
+      "a card: the model's purpose, training data and license",
     ];
     return {
       project: modelProjectSchema.parse({ ...project, input: TEXT_LIMITS, dimensions, tiers }),
@@ -81,14 +82,17 @@ export function createModelProject(
     },
   ];
   const missing = [
-    "calibration: its temperature is 1, which takes the logits as they are, and nothing is out of scope",
-    `limits: an input may have ${input.maxBytes} bytes, and an answer ${deadlineMs} ms`,
-    "a card: what the model is for, what it was trained on, its licence",
+    "calibration: the temperature is 1, which leaves the logits unchanged, and no input is out of scope",
+    `limits: inputs have at most ${input.maxBytes} bytes, and the deadline is ${deadlineMs} ms`,
+    "a card: the model's purpose, training data and license",
   ];
   return { project: modelProjectSchema.parse({ ...project, input, tiers }), files, missing };
 }
 
-/** With its file among the project's. */
+/**
+ * Adds the preprocessor's artifact to the project's files.
+ * @returns its configuration in model.json
+ */
 function addPreprocessorFile(
   preprocessor: NonNullable<AdaptedModel["preprocessor"]>,
   files: Map<string, Uint8Array>,
@@ -103,7 +107,7 @@ function addPreprocessorFile(
 const copySpecs = (specs: TrialRun["inputs"]) =>
   specs.map((spec) => ({ ...spec, shape: [...spec.shape] }));
 
-/** Of the file, never where it lay. */
+/** Describes the file by its name and digest, never by its local path. */
 function buildProvenance(model: Model, file: string, sha256: string): object {
   const producer = [model.producerName, model.producerVersion]
     .filter((part) => part !== "")

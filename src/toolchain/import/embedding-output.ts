@@ -1,4 +1,4 @@
-// Finds which output of a graph gives a text's vector, and how.
+// Finds the output of a graph that contains the text embedding, and its pooling.
 
 import type { Model } from "../onnx/model-file.ts";
 import { inferRanks } from "../onnx/rank-inference.ts";
@@ -9,9 +9,9 @@ export const POOLINGS = ["graph", "mean", "cls"] as const;
 export type PoolingKind = (typeof POOLINGS)[number];
 
 export interface EmbeddingOutputOptions {
-  /** The output, where several might be it. */
+  /** Name of the output, if several are candidates. */
   readonly output?: string | undefined;
-  /** How tokens' vectors become one; only its maker knows, unless the graph does it. */
+  /** How token vectors are combined. Only the author knows, unless the graph pools them itself. */
   readonly pooling?: PoolingKind | undefined;
 }
 
@@ -20,47 +20,47 @@ export interface EmbeddingOutput {
   readonly pooling: PoolingKind;
 }
 
-/** As exporters call the output that is pooled. */
+/** Names that exporters use for the pooled output. */
 export const POOLED_OUTPUT_NAMES = ["sentence_embedding", "embedding", "embeddings"];
 
-/** Changes nothing. @returns the output, or why it cannot be told */
+/** Does not change the model. @returns the output, or the reason for the ambiguity */
 export function findEmbeddingOutput(
   model: Model,
-  { output: wanted, pooling }: EmbeddingOutputOptions,
+  { output: outputName, pooling }: EmbeddingOutputOptions,
 ): EmbeddingOutput | ImportProblem {
   const table = buildValueTable(model);
   const rankOf = inferRanks(model, table);
   const outputs = table.outputsOfGraph(model.graph);
-  const listed = outputs.map(({ name }) => name).join(", ");
+  const outputNames = outputs.map(({ name }) => name).join(", ");
   const ranks = pooling === undefined ? [2, 3] : [pooling === "graph" ? 2 : 3];
   const candidates = outputs.filter(
     (value) => value.type === "float" && ranks.includes(rankOf(value) ?? 0),
   );
-  const named = candidates.find(({ name }) =>
-    wanted === undefined ? POOLED_OUTPUT_NAMES.includes(name) : name === wanted,
+  const exactMatch = candidates.find(({ name }) =>
+    outputName === undefined ? POOLED_OUTPUT_NAMES.includes(name) : name === outputName,
   );
   const chosen =
-    named ?? (candidates.length === 1 && wanted === undefined ? candidates[0] : undefined);
+    exactMatch ?? (candidates.length === 1 && outputName === undefined ? candidates[0] : undefined);
   if (chosen === undefined) {
-    const what =
+    const expected =
       pooling === undefined
         ? "FP32 [batch, dimensions] or [batch, tokens, dimensions]"
-        : `what pooling ${pooling} needs, FP32 with ${ranks[0]} dimensions`;
-    if (wanted !== undefined)
+        : `FP32 with ${ranks[0]} dimensions, as pooling ${pooling} requires`;
+    if (outputName !== undefined)
       return {
-        problem: `${JSON.stringify(wanted)} is no output of it that is ${what}; it has ${listed}`,
-        remedy: "Name another with --output, or another --pooling.",
+        problem: `${JSON.stringify(outputName)} is not one of its outputs that are ${expected}; it has ${outputNames}`,
+        remedy: "Give another output with --output, or another --pooling.",
       };
     return {
-      problem: `${candidates.length === 0 ? "none" : "several"} of its outputs ${candidates.length === 0 ? "is" : "are"} ${what}; it has ${listed}`,
-      remedy: "Say which one gives the vector with --output, and how with --pooling.",
+      problem: `${candidates.length === 0 ? "none" : "several"} of its outputs ${candidates.length === 0 ? "is" : "are"} ${expected}; it has ${outputNames}`,
+      remedy: "Give the output with --output, and its pooling with --pooling.",
     };
   }
   if (rankOf(chosen) === 2) return { output: chosen.name, pooling: "graph" };
   if (pooling !== undefined) return { output: chosen.name, pooling };
   return {
-    problem: `its output ${JSON.stringify(chosen.name)} has a vector for each token, and it is not known how they become one`,
+    problem: `its output ${JSON.stringify(chosen.name)} has one vector per token, and the pooling is unknown`,
     remedy:
-      "Say --pooling mean or --pooling cls; for a model of sentence-transformers its 1_Pooling/config.json tells.",
+      "Give --pooling mean or --pooling cls. A sentence-transformers model documents it in 1_Pooling/config.json.",
   };
 }

@@ -1,27 +1,27 @@
-// Errors of importing a model.
+// Defines the errors of importing a model.
 
 import { errorFactory, type ErrorTable } from "../../core/errors.ts";
 
 /** Status and remedy of each code that this module owns. */
 export const importErrorTable = {
-  model_file_unreadable: { status: 400, remedy: "Name an ONNX file that is there." },
+  model_file_unreadable: { status: 400, remedy: "Give the path of an ONNX file." },
   model_file_too_large: {
     status: 413,
-    remedy: "Make it smaller first: quantise it, or export it in FP16.",
+    remedy: "Reduce its size first: quantize it, or export it in FP16.",
   },
   invalid_tensor_samples: {
     status: 400,
     remedy:
-      'Give a file with one {"inputs": [{"name", "shape", "data"}]} a line, or a folder with input_0.pb, input_1.pb and so on in it.',
+      'Give a file with one {"inputs": [{"name", "shape", "data"}]} per line, or a folder with input_0.pb, input_1.pb, and so on.',
   },
   project_exists: {
     status: 409,
-    remedy: "Name another folder with --out, or overwrite it with --replace.",
+    remedy: "Choose another folder with --out, or overwrite it with --replace.",
   },
-  project_not_written: { status: 400, remedy: "Name another folder with --out." },
+  project_not_written: { status: 400, remedy: "Choose another folder with --out." },
   not_importable: {
     status: 400,
-    remedy: "Export the model again, or give the options that the problems name.",
+    remedy: "Export the model again, or pass the options that the problems mention.",
   },
 } as const satisfies ErrorTable;
 
@@ -33,12 +33,12 @@ export const importErrors = {
   modelFileTooLarge: (file: string, bytes: number, maxBytes: number) =>
     makeError(
       "model_file_too_large",
-      `${file} has ${bytes} bytes with its data; a model may have ${maxBytes}.`,
+      `${file} has ${bytes} bytes including its data; the limit is ${maxBytes}.`,
     ),
   invalidTensorSamples: (path: string, reason: string) =>
-    makeError("invalid_tensor_samples", `${path} has no samples that this model takes: ${reason}.`),
+    makeError("invalid_tensor_samples", `${path} has no samples for this model: ${reason}.`),
   projectExists: (folder: string) =>
-    makeError("project_exists", `There is a model project in ${folder}.`),
+    makeError("project_exists", `${folder} already contains a model project.`),
   projectNotWritten: (folder: string, reason: string, cause?: unknown) =>
     makeError("project_not_written", `${folder} cannot be written: ${reason}.`, { cause }),
   notImportable: (file: string, problems: readonly string[], remedies: readonly string[]) =>

@@ -1,4 +1,4 @@
-// Makes what a classifier gives the output that EdgeTier reads: `logits`, FP32 [batch, labels].
+// Exposes a classifier's scores as the output that EdgeTier reads: `logits`, FP32 [batch, labels].
 
 import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
 import { NodeChanges, redirectUse } from "../onnx/graph-edits.ts";
@@ -11,70 +11,71 @@ import { type Value, type ValueTable, buildValueTable } from "../onnx/value-tabl
 import type { ImportProblem } from "./import-problem.ts";
 
 /**
- * Changes the model: the output gets the name, and a Softmax before it is taken off, since calibration is of logits.
- * @param wanted the output's name, where the model has several that might be it
- * @returns what was changed, as sentences; or why it cannot be
+ * Changes the model: the output is renamed, and a Softmax before it is removed, because calibration
+ * applies to logits.
+ * @param outputName name of the output, if several are candidates
+ * @returns the changes as sentences, or the problem
  */
-export function exposeLogits(model: Model, wanted?: string): readonly string[] | ImportProblem {
+export function exposeLogits(model: Model, outputName?: string): readonly string[] | ImportProblem {
   sortTopologically(model);
   const table = buildValueTable(model);
-  const chosen = findLogitsOutput(model, table, wanted);
+  const chosen = findLogitsOutput(model, table, outputName);
   if ("problem" in chosen) return chosen;
   const notes: string[] = [];
-  const scores = softmaxInputOf(chosen, table);
-  if (scores !== undefined) {
+  const softmaxInput = softmaxInputOf(chosen, table);
+  if (softmaxInput !== undefined) {
     notes.push(
-      `the Softmax that makes ${JSON.stringify(chosen.name)} is taken off: confidence is calibrated on logits`,
+      `the Softmax that produces ${JSON.stringify(chosen.name)} is removed, because confidence is calibrated on logits`,
     );
-    removeSoftmax(model, chosen, scores);
+    removeSoftmax(model, chosen, softmaxInput);
   }
-  const now = buildValueTable(model);
-  const logits = now
+  const updatedTable = buildValueTable(model);
+  const logits = updatedTable
     .outputsOfGraph(model.graph)
-    .find(({ name }) => name === (scores ?? chosen).name);
+    .find(({ name }) => name === (softmaxInput ?? chosen).name);
   if (logits === undefined || logits.name === LOGITS_OUTPUT) return notes;
-  notes.push(`output ${JSON.stringify(logits.name)} is now called "${LOGITS_OUTPUT}"`);
-  renameValue(model, now, logits, LOGITS_OUTPUT);
+  notes.push(`output ${JSON.stringify(logits.name)} is renamed to "${LOGITS_OUTPUT}"`);
+  renameValue(model, updatedTable, logits, LOGITS_OUTPUT);
   return notes;
 }
 
 function findLogitsOutput(
   model: Model,
   table: ValueTable,
-  wanted: string | undefined,
+  outputName: string | undefined,
 ): Value | ImportProblem {
   const rankOf = inferRanks(model, table);
   const outputs = table.outputsOfGraph(model.graph);
-  const listed = (values: readonly Value[]) => values.map(({ name }) => name).join(", ");
+  const listNames = (values: readonly Value[]) => values.map(({ name }) => name).join(", ");
   const candidates = outputs.filter(
     (value) => value.type === "float" && (rankOf(value) ?? 2) === 2,
   );
-  const named = candidates.find(({ name }) => name === (wanted ?? LOGITS_OUTPUT));
-  if (named !== undefined) return named;
-  if (wanted !== undefined)
+  const exactMatch = candidates.find(({ name }) => name === (outputName ?? LOGITS_OUTPUT));
+  if (exactMatch !== undefined) return exactMatch;
+  if (outputName !== undefined)
     return {
-      problem: `${JSON.stringify(wanted)} is no output of it that is FP32 of two dimensions; it has ${listed(outputs)}`,
-      remedy: "Name one with --logits.",
+      problem: `${JSON.stringify(outputName)} is not one of its FP32 outputs with two dimensions; it has ${listNames(outputs)}`,
+      remedy: "Give another output with --logits.",
     };
-  // Where probabilities are given beside what they are made of, that is it.
+  // If the model also returns the input of its Softmax, that output has the logits.
   const sources = candidates.filter((value) =>
     candidates.some((other) => softmaxInputOf(other, table) === value),
   );
   const [only, ...others] = sources.length === 1 ? sources : candidates;
   if (only === undefined)
     return {
-      problem: `none of its outputs is FP32 [batch, labels]; it has ${listed(outputs)}`,
-      remedy: "Export it so that it gives a logit for each label, or import it with --task tensor.",
+      problem: `it has no FP32 output [batch, labels], only ${listNames(outputs)}`,
+      remedy: "Export it with one logit per label as an output, or import it with --task tensor.",
     };
   return others.length === 0
     ? only
     : {
-        problem: `several of its outputs may be the logits: ${listed(candidates)}`,
-        remedy: "Say which one with --logits.",
+        problem: `several of its outputs could be the logits: ${listNames(candidates)}`,
+        remedy: "Give the output with --logits.",
       };
 }
 
-/** What a Softmax over the labels makes the value of. */
+/** Returns the input of the Softmax over the labels that produces the value. */
 function softmaxInputOf(value: Value, table: ValueTable): Value | undefined {
   const softmax = producerOf(value, "Softmax");
   return softmax !== undefined && [1, -1].includes(readIntAttribute(softmax, "axis", -1))
@@ -85,7 +86,8 @@ function softmaxInputOf(value: Value, table: ValueTable): Value | undefined {
 function removeSoftmax(model: Model, probabilities: Value, scores: Value): void {
   for (const use of probabilities.uses) if (use.kind === "output") redirectUse(use, scores.name);
   const { graph } = model;
-  graph.valueInfo = graph.valueInfo.filter(({ name }) => name !== scores.name); // it is declared as an output now
+  // The value is now declared as an output.
+  graph.valueInfo = graph.valueInfo.filter(({ name }) => name !== scores.name);
   if (
     probabilities.uses.some(({ kind }) => kind === "node") ||
     probabilities.origin.kind !== "node"

@@ -1,5 +1,5 @@
-// From an ONNX model to a model project that can be published: checked, made to fit its task, tried in the runtimes that
-// would serve it, described.
+// Imports an ONNX model as a model project. The model is checked, adapted to its task and tried in
+// the runtimes that would serve it. The project describes the result and can be published.
 
 import { importErrors } from "./errors.ts";
 import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
@@ -11,7 +11,7 @@ import { type Model, serializeModel } from "../onnx/model-file.ts";
 import { isNotComparableError } from "../passes/verify-outputs.ts";
 import { type AdaptedModel, adaptToTask, type TaskOptions } from "./adapt-to-task.ts";
 import { findSizeProblems } from "./input-size-limits.ts";
-import { type ModelProjectParts, createModelProject } from "./create-model-project.ts";
+import { createModelProject } from "./create-model-project.ts";
 import { findOperatorProblems, detectPrecision, findNonFiniteWeights } from "./static-checks.ts";
 import type { ImportProblem } from "./import-problem.ts";
 import {
@@ -23,16 +23,17 @@ import {
 } from "./trial-run.ts";
 
 export const PLACE_CHOICES = ["auto", "edge", "region"] as const;
-/** `auto`: the edge if it can serve the model, else a region. */
+/** `auto` selects the edge if it can serve the model, and a region otherwise. */
 export type PlaceChoice = (typeof PLACE_CHOICES)[number];
 
 export interface ImportRequest {
-  /** Is changed to what is served. */
+  /** Changed in place to the graph that is served. */
   readonly model: Model;
-  /** The file's name, for messages and provenance, and its digest. */
+  /** Name of the file, for messages and provenance. */
   readonly file: string;
+  /** Digest of the file. */
   readonly sha256: string;
-  /** The model's name. */
+  /** Name of the model. */
   readonly name: string;
   readonly task: TaskOptions;
   readonly place: PlaceChoice;
@@ -41,11 +42,11 @@ export interface ImportRequest {
 
 export interface ImportContext {
   readonly region: Runner;
-  /** Opened only if it is wanted. */
+  /** Called only if the edge is an option. */
   readonly openEdge: () => Promise<Runner>;
-  /** Of an isolate, for all sessions. */
+  /** Memory of an isolate for all its sessions. */
   readonly sessionBudgetBytes: number;
-  /** Rows to try the model with, one each; made up where there are none. */
+  /** Loads inputs for the trial, one row each; generates them if the user gave none. */
   readonly loadSamples: (
     adapted: AdaptedModel,
     ports: { readonly inputs: readonly TensorSpec[]; readonly outputs: readonly TensorSpec[] },
@@ -55,127 +56,149 @@ export interface ImportContext {
 
 export interface ImportResult {
   readonly project: ModelProject;
-  /** By the paths that the project names. */
+  /** Content of the files, by the paths in the project. */
   readonly files: ReadonlyMap<string, Uint8Array>;
-  /** What was changed or found, as sentences. */
+  /** Changes and findings, as sentences. */
   readonly notes: readonly string[];
-  /** What only its maker can add, as sentences; the project can be published without it. */
+  /**
+   * Information that only the author can add, as sentences. The project can be published without
+   * it.
+   */
   readonly missing: readonly string[];
-  /** Why it is not at the edge, where that was left open. */
+  /** Why the edge cannot serve the model, if the place was `auto`. */
   readonly notAtTheEdge: string | null;
-  /** What it answered to the samples. */
+  /** Outputs of the samples. */
   readonly sampleOutputs: readonly NamedTensors[];
 }
 
-/** @throws not_importable with all that is wrong, and what reading samples throws */
+/** @throws not_importable with all problems, and the errors of reading samples */
 export async function importModel(
   { model, file, sha256, name, task, place, deadlineMs }: ImportRequest,
-  tools: ImportContext,
+  context: ImportContext,
 ): Promise<ImportResult> {
-  const {
-    region,
-    openEdge: edge,
-    sessionBudgetBytes,
-    loadSamples: samplesFor,
-    onProgress = () => {},
-  } = tools;
-  const refusal = (problems: readonly ImportProblem[]) =>
-    importErrors.notImportable(
-      file,
-      problems.map(({ problem }) => problem),
-      [...new Set(problems.map(({ remedy }) => remedy))],
-    );
-  const refuse = (problems: readonly ImportProblem[]) => {
-    if (problems.length > 0) throw refusal(problems);
-  };
+  const { region, onProgress = () => {} } = context;
   onProgress("checking operators and weights");
-  const format = lowerIrVersion(model);
-  const operators = findOperatorProblems(model);
+  const formatNotes = lowerIrVersion(model);
+  const operatorProblems = findOperatorProblems(model);
   const adapted = adaptToTask(model, task);
-  refuse([...operators, ...findSizeProblems(model), ...adapted.problems]);
+  rejectProblems(file, [...operatorProblems, ...findSizeProblems(model), ...adapted.problems]);
 
-  onProgress("trying it in onnxruntime-node");
+  onProgress("running a trial in onnxruntime-node");
   const graph = serializeModel(model);
-  let samples: readonly NamedTensors[] = [];
-  const trial = await runTrial(
-    region,
-    graph,
-    async (ports) => (samples = await samplesFor(adapted, ports)),
-  ).catch((error: unknown): never => {
-    if (isNotComparableError(error))
-      throw refusal([
-        {
-          problem: `no inputs can be made up for it: ${shortReason(error)}`,
-          remedy: "Give inputs that it takes with --samples.",
-        },
-      ]);
-    if (!(error instanceof EdgeTierError) || error.code !== "session_failed") throw error;
-    throw refusal([
+  const { trial, samples } = await runRegionTrial(file, graph, adapted, context);
+  rejectProblems(file, findTrialProblems(trial));
+  if (adapted.hadFixedBatch) rejectProblems(file, await findBatchProblems(region, graph, samples));
+  const precision = detectPrecision(model);
+  rejectProblems(file, findLabelProblems(adapted, trial));
+
+  const notAtTheEdge =
+    place === "region" ? undefined : await findEdgeObstacle({ graph, trial, samples }, context);
+  if (notAtTheEdge !== undefined && place === "edge")
+    rejectProblems(file, [
       {
-        problem: shortReason(error),
-        remedy:
-          "Export it again for the ONNX Runtime that serves it: with an earlier opset version, or without what is named.",
+        problem: `the edge cannot serve it: ${notAtTheEdge}`,
+        remedy: "Import it with --place region.",
       },
     ]);
-  });
-  refuse(findTrialProblems(trial));
-  if (adapted.hadFixedBatch) {
-    const problem = await findBatchProblem(region, graph, samples);
-    if (problem !== undefined)
-      refuse([
-        {
-          problem: `it works only for the batch that it was exported with: ${problem}`,
-          remedy:
-            "Export it with a dynamic batch dimension: dynamic_axes, or dynamic_shapes, in torch.onnx.export.",
-        },
-      ]);
-  }
-  const described: ModelProjectParts = {
-    adapted,
-    trial,
-    file,
-    sha256,
-    name,
-    deadlineMs,
-    model,
-    graph,
-    precision: detectPrecision(model),
-  };
-  refuse(findLabelProblems(adapted, trial));
 
-  let notAtTheEdge: string | undefined;
-  if (place !== "region") {
-    onProgress("trying it in the edge's engine");
-    notAtTheEdge =
-      findTextTensorProblem(trial) ??
-      (await findEdgeProblem(
-        await edge(),
-        graph,
-        samples,
-        trial.sampleOutputs,
-        sessionBudgetBytes,
-      ));
-    if (notAtTheEdge !== undefined && place === "edge")
-      refuse([
-        {
-          problem: `the edge cannot serve it: ${notAtTheEdge}`,
-          remedy: "Import it with --place region.",
-        },
-      ]);
-  }
-  const servedAt = place === "region" || notAtTheEdge !== undefined ? "region" : "edge";
-  const { project, files, missing } = createModelProject(described, servedAt);
+  const parts = { adapted, trial, file, sha256, name, deadlineMs, model, graph, precision };
+  const servingPlace = place === "region" || notAtTheEdge !== undefined ? "region" : "edge";
+  const { project, files, missing } = createModelProject(parts, servingPlace);
   return {
     project,
     files,
-    notes: [...format, ...adapted.notes, ...findNonFiniteWeights(model)],
+    notes: [...formatNotes, ...adapted.notes, ...findNonFiniteWeights(model)],
     missing,
     notAtTheEdge: notAtTheEdge ?? null,
     sampleOutputs: trial.sampleOutputs,
   };
 }
 
-/** Of the file format, as ONNX Runtime 1.30 takes it. What a later version adds, it refuses by its own name. */
+function rejectProblems(file: string, problems: readonly ImportProblem[]): void {
+  if (problems.length === 0) return;
+  throw importErrors.notImportable(
+    file,
+    problems.map(({ problem }) => problem),
+    [...new Set(problems.map(({ remedy }) => remedy))],
+  );
+}
+
+interface ModelTrial {
+  readonly trial: TrialRun;
+  readonly samples: readonly NamedTensors[];
+}
+
+async function runRegionTrial(
+  file: string,
+  graph: Uint8Array,
+  adapted: AdaptedModel,
+  { region, loadSamples }: ImportContext,
+): Promise<ModelTrial> {
+  let samples: readonly NamedTensors[] = [];
+  try {
+    const trial = await runTrial(
+      region,
+      graph,
+      async (ports) => (samples = await loadSamples(adapted, ports)),
+    );
+    return { trial, samples };
+  } catch (error) {
+    if (isNotComparableError(error))
+      rejectProblems(file, [
+        {
+          problem: `no inputs can be generated for it: ${shortReason(error)}`,
+          remedy: "Give valid inputs with --samples.",
+        },
+      ]);
+    if (error instanceof EdgeTierError && error.code === "session_failed")
+      rejectProblems(file, [
+        {
+          problem: shortReason(error),
+          remedy:
+            "Export it again for the ONNX Runtime that serves it: with an earlier opset version, or without the mentioned feature.",
+        },
+      ]);
+    throw error;
+  }
+}
+
+async function findBatchProblems(
+  region: Runner,
+  graph: Uint8Array,
+  samples: readonly NamedTensors[],
+): Promise<ImportProblem[]> {
+  const problem = await findBatchProblem(region, graph, samples);
+  if (problem === undefined) return [];
+  return [
+    {
+      problem: `it works only for the batch size of its export: ${problem}`,
+      remedy:
+        "Export it with a dynamic batch dimension: dynamic_axes, or dynamic_shapes, in torch.onnx.export.",
+    },
+  ];
+}
+
+async function findEdgeObstacle(
+  { graph, trial, samples }: ModelTrial & { readonly graph: Uint8Array },
+  { openEdge, sessionBudgetBytes, onProgress = () => {} }: ImportContext,
+): Promise<string | undefined> {
+  onProgress("running a trial in the edge's engine");
+  return (
+    findTextTensorProblem(trial) ??
+    (await findEdgeProblem(
+      await openEdge(),
+      graph,
+      samples,
+      trial.sampleOutputs,
+      sessionBudgetBytes,
+    ))
+  );
+}
+
+/**
+ * Newest file format that ONNX Runtime 1.30 accepts. It rejects the additions of later versions by
+ * name.
+ */
 const MAX_IR_VERSION = 13n;
 
 function lowerIrVersion(model: Model): string[] {
@@ -183,43 +206,43 @@ function lowerIrVersion(model: Model): string[] {
   if (irVersion <= MAX_IR_VERSION) return [];
   model.irVersion = MAX_IR_VERSION;
   return [
-    `it was of version ${irVersion} of the format, and is of ${MAX_IR_VERSION} now, the newest that ONNX Runtime takes`,
+    `its format version ${irVersion} is lowered to ${MAX_IR_VERSION}, the newest that ONNX Runtime accepts`,
   ];
 }
 
 const findTextTensorProblem = ({ inputs, outputs }: TrialRun): string | undefined => {
   const text = [...inputs, ...outputs].find(({ datatype }) => datatype === "BYTES");
-  return text && `${text.name} is text, and the edge runs numbers only`;
+  return text && `${text.name} is text, but the edge supports numeric tensors only`;
 };
 
-function findTrialProblems({ inputs, outputs, failure: failed }: TrialRun): ImportProblem[] {
+function findTrialProblems({ inputs, outputs, failure }: TrialRun): ImportProblem[] {
   if (inputs.length === 0)
     return [
       {
-        problem: "it takes no inputs: it always gives the same",
-        remedy: "Export it with the tensors that change as its inputs.",
+        problem: "it has no inputs, so its outputs are always the same",
+        remedy: "Export it with the variable tensors as inputs.",
       },
     ];
   if (outputs.length === 0)
-    return [{ problem: "it gives no outputs", remedy: "Export it with outputs." }];
-  if (failed === undefined) return [];
+    return [{ problem: "it has no outputs", remedy: "Export it with outputs." }];
+  if (failure === undefined) return [];
   return [
     {
-      problem: `it does not run on the inputs that it was tried with: ${failed}`,
+      problem: `it fails on the trial inputs: ${failure}`,
       remedy:
-        "Give inputs that it takes with --samples; every input needs a shape, with names or -1 for what may vary.",
+        "Give valid inputs with --samples. Declare a shape for every input, with names or -1 for variable dimensions.",
     },
   ];
 }
 
-/** Logits and labels are as many. */
+/** Checks that the number of logits equals the number of labels. */
 function findLabelProblems(
-  { labels, isClassification: classification }: AdaptedModel,
+  { labels, isClassification }: AdaptedModel,
   { outputs }: TrialRun,
 ): ImportProblem[] {
   const width = outputs.find(({ name }) => name === LOGITS_OUTPUT)?.shape.at(-1);
   if (
-    !classification ||
+    !isClassification ||
     labels === undefined ||
     width === undefined ||
     width === -1 ||
@@ -228,8 +251,8 @@ function findLabelProblems(
     return [];
   return [
     {
-      problem: `it gives ${width} logits, and there are ${labels.length} labels`,
-      remedy: "Give as many labels as it gives logits, in their order, with --labels.",
+      problem: `it has ${width} logits but ${labels.length} labels`,
+      remedy: "Give one label per logit, in the same order, with --labels.",
     },
   ];
 }

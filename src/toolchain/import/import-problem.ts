@@ -1,7 +1,8 @@
-// Why a model cannot be imported as it is, and what to do about it. All that is wrong is told at once.
+// Describes why a model cannot be imported, and the remedy. All problems of a model are reported
+// together.
 
 export interface ImportProblem {
-  /** For a sentence that begins with the file's name. */
+  /** Continues a sentence that begins with the file's name. */
   readonly problem: string;
   readonly remedy: string;
 }

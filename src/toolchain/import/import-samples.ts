@@ -1,4 +1,4 @@
-// What an imported model is tried with: the samples that were given, or inputs that are made up.
+// Loads the inputs of an imported model's trial: the given samples, or generated inputs.
 
 import { decodePredictions } from "../../cascade/calibration.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
@@ -10,22 +10,25 @@ import { generateInputs } from "../passes/verify-outputs.ts";
 import type { ImportResult, ImportContext } from "./import-model.ts";
 import { readTensorSamples } from "./tensor-samples.ts";
 
-/** Enough to see that it works; `model eval` runs all. */
+/** Sufficient to verify that the model works; `model eval` runs all samples. */
 const MAX_SAMPLES = 64;
 const LIMITS = { maxBytes: 32 * 1024 * 1024 };
 
 export interface ImportSamples {
   readonly load: ImportContext["loadSamples"];
-  /** After `forModel`. */
+  /** Valid after `load`. */
   areGenerated(): boolean;
-  /** Of the samples; undefined where they have none. */
+  /** Labels of the samples; undefined if they have none. */
   labels(): readonly string[] | undefined;
 }
 
-/** @param path of the samples; undefined to make some up @param tools asked for only where there are samples to preprocess */
+/**
+ * @param path path of the samples; undefined to generate inputs
+ * @param dependencies called only if samples need preprocessing
+ */
 export function createImportSamples(
   path: string | undefined,
-  tools: () => PreprocessorDependencies = () => ({}),
+  dependencies: () => PreprocessorDependencies = () => ({}),
 ): ImportSamples {
   let labels: readonly string[] | undefined;
   return {
@@ -37,9 +40,10 @@ export function createImportSamples(
           ? generateNumericInputs(ports.inputs)
           : (await readTensorSamples(path, ports, MAX_SAMPLES)).map(({ inputs }) => inputs);
       if (path === undefined && config.kind === "image")
-        return generateNumericInputs(ports.inputs).slice(0, 2); // of one image each
+        // Each generated image is a batch of one.
+        return generateNumericInputs(ports.inputs).slice(0, 2);
       const task = getTask(name);
-      const preprocessor = task.createPreprocessor(config, tools());
+      const preprocessor = task.createPreprocessor(config, dependencies());
       if (path === undefined) return [preprocessor.encode([task.exampleInput])];
       const samples = await readSamples(path, { task, limits: LIMITS, limit: MAX_SAMPLES });
       labels = samples.map(({ label }) => label);
@@ -48,21 +52,22 @@ export function createImportSamples(
   };
 }
 
-/** None for texts: nobody can make those up. */
+/** Returns no inputs for text tensors, because texts cannot be generated. */
 const generateNumericInputs = (specs: Parameters<typeof generateInputs>[0]): NamedTensors[] =>
   specs.some(({ datatype }) => datatype === "BYTES") ? [] : generateInputs(specs);
 
-/** How many samples got the label that they have; undefined where they have none. */
+/** Counts the samples with the expected label. Returns undefined if the samples have no labels. */
 export function countCorrect(
-  { project, files, sampleOutputs: answers }: ImportResult,
-  wanted: readonly string[] | undefined,
+  { project, files, sampleOutputs }: ImportResult,
+  expectedLabels: readonly string[] | undefined,
 ): number | undefined {
-  if (wanted === undefined || !isClassificationProject(project)) return undefined;
+  if (expectedLabels === undefined || !isClassificationProject(project)) return undefined;
   const labels: readonly string[] = JSON.parse(new TextDecoder().decode(files.get(project.labels)));
   const [tier] = project.tiers;
   if (tier === undefined) return undefined;
-  return answers.filter(
+  return sampleOutputs.filter(
     (outputs, index) =>
-      decodePredictions(outputs, 1, labels, tier.calibration, 1)[0]?.label === wanted[index],
+      decodePredictions(outputs, 1, labels, tier.calibration, 1)[0]?.label ===
+      expectedLabels[index],
   ).length;
 }

@@ -1,10 +1,10 @@
-// What a model says that it takes, before a runtime believes it: for a shape that is an input of 2^31 elements, ONNX Runtime
-// works out that many dimensions, until the machine has no memory left.
+// Checks the declared input sizes of a model before a runtime opens it. For an input of 2^31
+// elements, ONNX Runtime enumerates that many dimensions until the machine runs out of memory.
 
 import type { Model } from "../onnx/model-file.ts";
 import type { ImportProblem } from "./import-problem.ts";
 
-/** Of one dimension; far more than a request can bring. */
+/** Maximum size of one dimension, far beyond the size of any request. */
 const MAX_DIMENSION = 2n ** 28n;
 
 export function findSizeProblems({ graph }: Model): ImportProblem[] {
@@ -16,8 +16,8 @@ export function findSizeProblems({ graph }: Model): ImportProblem[] {
     if (size === undefined) return [];
     return [
       {
-        problem: `input ${JSON.stringify(name)} is declared with a dimension of ${size}, and at most ${MAX_DIMENSION} are taken`,
-        remedy: "Export it with inputs of a size that a request can have.",
+        problem: `input ${JSON.stringify(name)} declares a dimension of ${size}; the limit is ${MAX_DIMENSION}`,
+        remedy: "Export it with input sizes that fit in a request.",
       },
     ];
   });

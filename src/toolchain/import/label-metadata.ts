@@ -1,9 +1,9 @@
-// Labels that an exporter has left in a model's metadata_props, in one of the forms that are about.
+// Reads labels that an exporter stored in a model's metadata_props, in any of the common forms.
 
 import * as z from "zod";
 import type { Model } from "../onnx/model-file.ts";
 
-/** In the order in which they are looked at. */
+/** Metadata keys that exporters use for labels, in order of precedence. */
 const METADATA_KEYS = [
   "labels",
   "names",
@@ -17,17 +17,20 @@ const METADATA_KEYS = [
 const labelList = z.array(z.string().min(1)).min(1);
 const indexedLabels = z.record(z.string().regex(/^\d+$/), z.string().min(1));
 
-/** Undefined where there are none, or none that can be read with certainty. */
+/** Returns undefined if there are no labels, or none that can be parsed unambiguously. */
 export function readLabelMetadata({ metadataProps }: Model): readonly string[] | undefined {
-  for (const wanted of METADATA_KEYS) {
-    const text = metadataProps.find(({ key }) => key.toLowerCase() === wanted)?.value;
+  for (const metadataKey of METADATA_KEYS) {
+    const text = metadataProps.find(({ key }) => key.toLowerCase() === metadataKey)?.value;
     const labels = text === undefined ? undefined : parseLabels(text);
     if (labels !== undefined) return labels;
   }
   return undefined;
 }
 
-/** `["a", "b"]`, `{"0": "a", "1": "b"}`, Python's `{0: 'a', 1: 'b'}` and `['a', 'b']`, or one label a line. */
+/**
+ * Parses `["a", "b"]`, `{"0": "a", "1": "b"}`, Python's `{0: 'a', 1: 'b'}` and `['a', 'b']`, or
+ * one label per line.
+ */
 export function parseLabels(text: string): readonly string[] | undefined {
   const json = tryParseJson(text) ?? tryParseJson(pythonLiteralToJson(text));
   const list = labelList.safeParse(json);
@@ -42,7 +45,7 @@ export function parseLabels(text: string): readonly string[] | undefined {
   return lines.length > 1 ? requireUnique(lines) : undefined;
 }
 
-/** Undefined if a number is missing. */
+/** Returns an empty list if an index is missing. */
 function sortByIndex(numbered: Readonly<Record<string, string>>): readonly string[] {
   const labels = Object.keys(numbered).map((_, index) => numbered[String(index)]);
   return labels.every((label) => label !== undefined) ? labels : [];
@@ -51,7 +54,7 @@ function sortByIndex(numbered: Readonly<Record<string, string>>): readonly strin
 const requireUnique = (labels: readonly string[]): readonly string[] | undefined =>
   labels.length > 0 && new Set(labels).size === labels.length ? labels : undefined;
 
-/** Its literals as JSON: keys that are numbers, and texts in single quotes. */
+/** Converts Python literals to JSON: numeric keys, and texts in single quotes. */
 function pythonLiteralToJson(text: string): string {
   return text.replace(
     /'((?:[^'\\]|\\.)*)'|"(?:[^"\\]|\\.)*"|([{,]\s*)(\d+)(?=\s*:)/g,

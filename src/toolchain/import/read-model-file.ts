@@ -1,7 +1,8 @@
-// An ONNX file from disk, with the data that it keeps in files beside it brought in.
+// Reads an ONNX file from disk, including the tensor data that it stores in separate files.
 //
-// A model names those files itself, so what it names is refused unless it lies plainly in the model's folder: the rules
-// are those of onnx's own security notes (https://onnx.ai/onnx/repo-docs/ExternalDataSecurity.html).
+// The model names those files itself, so a name outside the model's folder is rejected. The rules
+// are those of onnx's own security notes
+// (https://onnx.ai/onnx/repo-docs/ExternalDataSecurity.html).
 
 import { importErrors } from "./errors.ts";
 import { onnxErrors } from "../onnx/errors.ts";
@@ -26,14 +27,14 @@ import {
 import type { TensorProto } from "../onnx/proto/onnx_pb.js";
 import { byteSizeOf } from "../onnx/tensor-data.ts";
 
-/** Of a model with its data: what an artifact, and a protobuf file, may have. */
+/** Size limit of a model with its data. It is also the limit of artifacts and of protobuf files. */
 export const MAX_MODEL_BYTES = 2_147_483_647;
 
 export interface LoadedModelFile {
   readonly model: Model;
-  /** Of the file itself. */
+  /** The content of the file itself, without separate data files. */
   readonly bytes: Uint8Array;
-  /** The files beside it that it keeps data in, by their names in it. */
+  /** Names of the data files next to it, as the model references them. */
   readonly dataFiles: readonly string[];
 }
 
@@ -67,45 +68,45 @@ async function readFileBytes(path: string): Promise<Uint8Array> {
   }
 }
 
-/** Reads tensors' data from files in a folder, and from nowhere else. */
+/** Reads tensor data from files in a folder, and only from there. */
 export function createExternalDataReader(folder: string): ReadExternalData {
   return (tensor) => {
-    const refused = (reason: string) =>
+    const rejection = (reason: string) =>
       onnxErrors.externalDataRejected(tensor.name, externalDataLocation(tensor), reason);
     const problem = findLocationProblem(folder, externalDataLocation(tensor));
-    if (problem !== undefined) throw refused(problem);
+    if (problem !== undefined) throw rejection(problem);
     try {
-      // Whoever swaps the file for a link meanwhile gets an error, too.
+      // O_NOFOLLOW rejects a symbolic link that replaces the file after the check.
       const file = openSync(
         join(folder, externalDataLocation(tensor)),
         constants.O_RDONLY | constants.O_NOFOLLOW,
       );
       try {
         const range = locateData(tensor, fstatSync(file));
-        if (typeof range === "string") throw refused(range);
+        if (typeof range === "string") throw rejection(range);
         return readRange(file, range);
       } finally {
         closeSync(file);
       }
     } catch (error) {
       throw error instanceof Error && "syscall" in error
-        ? refused(`cannot be read: ${reasonOf(error)}`)
+        ? rejection(`cannot be read: ${reasonOf(error)}`)
         : error;
     }
   };
 }
 
 function findLocationProblem(folder: string, location: string): string | undefined {
-  if (location === "") return "is no name";
+  if (location === "") return "is empty";
   if (location.includes("\0") || location.includes("\\"))
-    return "has characters that no file's name should have";
+    return "contains characters that are not allowed in file names";
   if (isAbsolute(location) || /^[a-z]:/i.test(location)) return "is an absolute path";
   const parts = location.split("/");
   if (parts.includes("..")) return "leaves the model's folder";
   for (let count = 1; count <= parts.length; count++) {
     const found = tryLstat(join(folder, ...parts.slice(0, count)));
-    if (found === undefined) return "is not there";
-    if (found.isSymbolicLink()) return "is a link, or lies behind one";
+    if (found === undefined) return "does not exist";
+    if (found.isSymbolicLink()) return "is a symbolic link, or inside a linked folder";
   }
   return undefined;
 }
@@ -123,31 +124,31 @@ interface ByteRange {
   readonly length: number;
 }
 
-/** Where in the file the tensor's data is, or why it is not. */
+/** Returns the range of the tensor's data in the file, or the reason that it has none. */
 function locateData(tensor: TensorProto, file: Stats): ByteRange | string {
-  if (!file.isFile()) return "is no file";
-  if (file.nlink > 1) return "has other names (hard links), of which one may lie elsewhere";
+  if (!file.isFile()) return "is not a regular file";
+  if (file.nlink > 1) return "has other hard links, which may be outside the model's folder";
   const needed = byteSizeOf(tensor);
-  if (needed === undefined) return "is for a type that cannot be kept in a file";
+  if (needed === undefined) return "has a type that cannot be stored in a separate file";
   const [offset, length] = [
     readExternalDataNumber(tensor, "offset", 0n),
     readExternalDataNumber(tensor, "length", needed),
   ];
   if (offset === undefined || length === undefined)
-    return "has an offset or length that is not a whole number from 0";
-  if (length !== needed) return `gives ${length} bytes to a tensor of ${needed}`;
+    return "has an offset or length that is not a non-negative integer";
+  if (length !== needed) return `has a length of ${length} bytes for a tensor of ${needed} bytes`;
   if (offset + length > BigInt(file.size))
-    return `has ${file.size} bytes, and ${offset} to ${offset + length} are asked for`;
+    return `has ${file.size} bytes, but the tensor refers to bytes ${offset} to ${offset + length}`;
   return { offset: Number(offset), length: Number(length) };
 }
 
 function readExternalDataNumber(
   { externalData }: TensorProto,
-  wanted: string,
-  otherwise: bigint,
+  wantedKey: string,
+  fallback: bigint,
 ): bigint | undefined {
-  const text = externalData.find(({ key }) => key === wanted)?.value;
-  if (text === undefined) return otherwise;
+  const text = externalData.find(({ key }) => key === wantedKey)?.value;
+  if (text === undefined) return fallback;
   return /^\d{1,18}$/.test(text) ? BigInt(text) : undefined;
 }
 
@@ -155,7 +156,8 @@ function readRange(file: number, { offset, length }: ByteRange): Uint8Array {
   const bytes = new Uint8Array(length);
   for (let done = 0; done < length;) {
     const read = readSync(file, bytes, done, length - done, offset + done);
-    if (read === 0) return bytes.subarray(0, done); // cut off meanwhile: the tensor is refused for its size
+    // The file was truncated meanwhile. The tensor is then rejected for its size.
+    if (read === 0) return bytes.subarray(0, done);
     done += read;
   }
   return bytes;

@@ -1,4 +1,4 @@
-// What of a model can be judged without running it: whether its operators are known, and its weights numbers.
+// Checks a model without running it: its operators must be known, and its weights finite.
 
 import { decodeFloat16 } from "../fp16/float16.ts";
 import type { Model } from "../onnx/model-file.ts";
@@ -10,14 +10,17 @@ import { toTensor } from "../onnx/tensor-conversion.ts";
 import { traverseGraphs, tensorsOfGraph } from "../onnx/graph-traversal.ts";
 import type { ImportProblem } from "./import-problem.ts";
 
-/** Operators that neither ONNX's nor ONNX Runtime's specification has in the version that the model uses, and that are no functions of the model's own. */
+/**
+ * Finds operators that the specifications of ONNX and ONNX Runtime lack in the model's version, and
+ * that are not the model's own functions.
+ */
 export function findOperatorProblems(model: Model): ImportProblem[] {
   const functions = new Set(model.functions.map(({ domain, name }) => `${domain}.${name}`));
   const bodies = [
     { opsets: opsetsOf(model), nodes: listNodes(model) },
-    ...model.functions.map((one) => ({ opsets: opsetsOf(one), nodes: one.node })),
+    ...model.functions.map((body) => ({ opsets: opsetsOf(body), nodes: body.node })),
   ];
-  const unknown = new Map<
+  const unknownOperators = new Map<
     string,
     { readonly count: number; readonly node: NodeProto; readonly version: number | undefined }
   >();
@@ -28,28 +31,28 @@ export function findOperatorProblems(model: Model): ImportProblem[] {
         findSignature(node, opsets) !== undefined
       )
         continue;
-      unknown.set(qualifiedOpType(node), {
-        count: (unknown.get(qualifiedOpType(node))?.count ?? 0) + 1,
+      unknownOperators.set(qualifiedOpType(node), {
+        count: (unknownOperators.get(qualifiedOpType(node))?.count ?? 0) + 1,
         node,
         version: opsets.get(domainOf(node)),
       });
     }
   }
-  return [...unknown].map(([name, { count, node, version }]) => {
-    const used = `operator ${name} (${count} ${count === 1 ? "node" : "nodes"})`;
+  return [...unknownOperators].map(([name, { count, node, version }]) => {
+    const subject = `operator ${name} (${count} ${count === 1 ? "node" : "nodes"})`;
     if (version === undefined)
       return {
-        problem: `${used} is of a domain of which the model names no version`,
+        problem: `${subject} belongs to a domain without a version in the model`,
         remedy: "Add the domain to the model's opset_import.",
       };
     const isStandard = domainOf(node) === "";
     return {
       problem: isStandard
-        ? `${used} is not in version ${version} of ONNX's operators`
-        : `${used} is neither ONNX's nor ONNX Runtime's`,
+        ? `${subject} is not part of version ${version} of ONNX's operators`
+        : `${subject} is an operator of neither ONNX nor ONNX Runtime`,
       remedy: isStandard
         ? "Export the model with another opset version, or convert it with onnx.version_converter in Python."
-        : "Export the model with ONNX's own operators only: a custom operator's code cannot be deployed.",
+        : "Export the model with ONNX's standard operators only, because custom operators cannot be deployed.",
     };
   });
 }
@@ -59,7 +62,7 @@ const listNodes = ({ graph }: Model): NodeProto[] =>
 const qualifiedOpType = (node: NodeProto): string =>
   domainOf(node) === "" ? node.opType : `${node.domain}.${node.opType}`;
 
-/** Weights with numbers that are not finite, each as a sentence. */
+/** Describes weights with non-finite values, one sentence per tensor. */
 export function findNonFiniteWeights(model: Model): string[] {
   const notes: string[] = [];
   for (const graph of traverseGraphs(model.graph)) {
@@ -72,24 +75,24 @@ export function findNonFiniteWeights(model: Model): string[] {
             ? decodeFloat16(values.data)
             : undefined;
       if (numbers === undefined) continue;
-      let [notNumbers, infinite] = [0, 0];
+      let [nanCount, infiniteCount] = [0, 0];
       for (const value of numbers) {
-        if (Number.isNaN(value)) notNumbers++;
-        else if (!Number.isFinite(value)) infinite++;
+        if (Number.isNaN(value)) nanCount++;
+        else if (!Number.isFinite(value)) infiniteCount++;
       }
-      // Masks hold infinities on purpose; nothing holds NaN on purpose.
-      if (notNumbers > 0)
-        notes.push(`${JSON.stringify(tensor.name)} holds ${notNumbers} numbers that are NaN`);
-      if (infinite > 0)
-        notes.push(`${JSON.stringify(tensor.name)} holds ${infinite} numbers that are infinite`);
+      // Masks contain infinities on purpose, but NaN is always an error.
+      if (nanCount > 0)
+        notes.push(`${JSON.stringify(tensor.name)} contains ${nanCount} NaN values`);
+      if (infiniteCount > 0)
+        notes.push(`${JSON.stringify(tensor.name)} contains ${infiniteCount} infinite values`);
     }
   }
   return notes;
 }
 
-/** Of the graph, as a manifest says it. */
+/** Returns the precision of the graph, as the manifest declares it. */
 export function detectPrecision(model: Model): "fp32" | "fp16" | "int8" {
-  const isQuantised = (node: NodeProto) =>
+  const isQuantized = (node: NodeProto) =>
     isOnnxOp(
       node,
       "DequantizeLinear",
@@ -102,15 +105,15 @@ export function detectPrecision(model: Model): "fp32" | "fp16" | "int8" {
       /^(?:QLinear|QAttention|QGemm|DynamicQuantize|MatMulInteger|DequantizeLinear)/.test(
         node.opType,
       ));
-  if (listNodes(model).some(isQuantised)) return "int8";
-  let [halves, floats] = [0, 0];
+  if (listNodes(model).some(isQuantized)) return "int8";
+  let [fp16Bytes, fp32Bytes] = [0, 0];
   for (const graph of traverseGraphs(model.graph)) {
     for (const tensor of tensorsOfGraph(graph)) {
       if (tensor.dataType === toDataType("float16"))
-        halves += tensor.rawData.length + 2 * tensor.int32Data.length;
+        fp16Bytes += tensor.rawData.length + 2 * tensor.int32Data.length;
       if (tensor.dataType === toDataType("float"))
-        floats += tensor.rawData.length + 4 * tensor.floatData.length;
+        fp32Bytes += tensor.rawData.length + 4 * tensor.floatData.length;
     }
   }
-  return halves > floats ? "fp16" : "fp32";
+  return fp16Bytes > fp32Bytes ? "fp16" : "fp32";
 }

@@ -1,5 +1,5 @@
-// Samples of tensors: lines of JSON as the Open Inference Protocol has them, or a folder as of ONNX's own test data
-// (test_data_set_0/input_0.pb), whose outputs are read along.
+// Reads tensor samples: JSON lines as in the Open Inference Protocol, or a folder in the layout of
+// ONNX's own test data (test_data_set_0/input_0.pb), including its outputs.
 
 import { importErrors } from "./errors.ts";
 import { readdir, readFile, stat } from "node:fs/promises";
@@ -21,7 +21,7 @@ import { toTensor } from "../onnx/tensor-conversion.ts";
 
 export interface TensorSample {
   readonly inputs: NamedTensors;
-  /** What the model should give, where the sample says it. */
+  /** The expected outputs, if the sample declares them. */
   readonly outputs: NamedTensors;
 }
 
@@ -56,7 +56,7 @@ export async function readTensorSamples(
     const samples = isFolder
       ? await readSampleFolder(path, ports, limit)
       : parseSampleLines(await readFile(path, "utf8"), ports, limit);
-    if (samples.length === 0) throw importErrors.invalidTensorSamples(path, "it has none");
+    if (samples.length === 0) throw importErrors.invalidTensorSamples(path, "it is empty");
     return samples;
   } catch (error) {
     throw error instanceof EdgeTierError && error.code === "invalid_tensor_samples"
@@ -80,11 +80,13 @@ function parseSampleLines(
   return lines.map((line, index) => {
     const parsed = lineSchema.safeParse(JSON.parse(line));
     if (!parsed.success) throw new Error(`line ${index + 1}: ${formatZodIssues(parsed.error)[0]}`);
-    const named = (given: readonly z.output<typeof tensorSchema>[], specs: readonly TensorSpec[]) =>
-      Object.fromEntries(given.map((one) => [one.name, toTypedTensor(one, specs)]));
+    const toTensors = (
+      entries: readonly z.output<typeof tensorSchema>[],
+      specs: readonly TensorSpec[],
+    ) => Object.fromEntries(entries.map((entry) => [entry.name, toTypedTensor(entry, specs)]));
     return {
-      inputs: named(parsed.data.inputs, inputs),
-      outputs: named(parsed.data.outputs, outputs),
+      inputs: toTensors(parsed.data.inputs, inputs),
+      outputs: toTensors(parsed.data.outputs, outputs),
     };
   });
 }
@@ -96,18 +98,18 @@ function toTypedTensor(
   const datatype = specs.find((spec) => spec.name === name)?.datatype;
   if (datatype === undefined)
     throw new Error(
-      `the model has no ${JSON.stringify(name)}; it has ${specs.map((spec) => spec.name).join(", ")}`,
+      `the model has no tensor ${JSON.stringify(name)}; it has ${specs.map((spec) => spec.name).join(", ")}`,
     );
   const flat = flatten(data);
   if (flat.length !== countElements(name, shape))
     throw new Error(
-      `${JSON.stringify(name)} has ${flat.length} elements, and its shape has ${countElements(name, shape)}`,
+      `${JSON.stringify(name)} has ${flat.length} elements, but its shape has ${countElements(name, shape)}`,
     );
   if (datatype === "BYTES")
     return { datatype, shape, data: flat.map((text) => new TextEncoder().encode(String(text))) };
   if (datatype === "FP16" || datatype === "BF16")
     throw new Error(
-      `${JSON.stringify(name)} is ${datatype}, which JSON has no form for: give it as a .pb file`,
+      `${JSON.stringify(name)} is ${datatype}, which JSON cannot represent; use a .pb file`,
     );
   const array = new typedArrays[datatype](flat.length);
   flat.forEach((value, index) => {
@@ -119,11 +121,11 @@ function toTypedTensor(
 }
 
 const flatten = (data: Nested): z.output<typeof elementSchema>[] =>
-  data.flatMap((one) =>
-    Array.isArray(one) ? flatten(one) : [one as z.output<typeof elementSchema>],
+  data.flatMap((item) =>
+    Array.isArray(item) ? flatten(item) : [item as z.output<typeof elementSchema>],
   );
 
-/** The folder itself, or each folder in it that has inputs. */
+/** Reads the folder itself, or each subfolder that contains inputs. */
 async function readSampleFolder(
   folder: string,
   ports: TensorSpecs,
@@ -134,11 +136,11 @@ async function readSampleFolder(
   );
   const sets = Map.groupBy(names, (name) => join(name, ".."));
   const samples: TensorSample[] = [];
-  for (const set of [...sets.keys()]
+  for (const setFolder of [...sets.keys()]
     .toSorted((a, b) => a.localeCompare(b, "en", { numeric: true }))
     .slice(0, limit)) {
     const read = async (kind: "input" | "output", specs: readonly TensorSpec[]) => {
-      const files = (sets.get(set) ?? [])
+      const files = (sets.get(setFolder) ?? [])
         .filter((name) => basename(name).startsWith(kind))
         .toSorted((a, b) => a.localeCompare(b, "en", { numeric: true }));
       return Object.fromEntries(
@@ -155,7 +157,7 @@ async function readSampleFolder(
   return samples;
 }
 
-/** Its name is the file's own, or that of the input or output at its position. */
+/** Names the tensor by its own name, or else by the model's tensor at its position. */
 async function readTensorFile(
   path: string,
   index: number,
@@ -163,11 +165,11 @@ async function readTensorFile(
 ): Promise<[string, Tensor]> {
   const proto = fromBinary(TensorProtoSchema, await readFile(path));
   const problem =
-    proto.externalData.length > 0 ? "has its data in another file" : findDataProblem(proto);
+    proto.externalData.length > 0 ? "has its data in a separate file" : findDataProblem(proto);
   const tensor = problem === undefined ? toTensor(proto) : undefined;
   if (tensor === undefined)
-    throw new Error(`${path} ${problem ?? "is of a type that no session takes"}`);
+    throw new Error(`${path} ${problem ?? "has a type that sessions do not support"}`);
   const name = specs.some((spec) => spec.name === proto.name) ? proto.name : specs[index]?.name;
-  if (name === undefined) throw new Error(`${path} is one more than the model has`);
+  if (name === undefined) throw new Error(`${path} exceeds the number of tensors of the model`);
   return [name, tensor];
 }

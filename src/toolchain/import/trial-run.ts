@@ -1,4 +1,5 @@
-// Opens a graph in a runtime and runs it, to see whether it can be served there, and that it answers as elsewhere.
+// Opens a graph in a runtime and runs it, to verify that the runtime supports it and computes the
+// expected outputs.
 
 import { byteView, concatBytes } from "../../core/bytes.ts";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
@@ -9,53 +10,48 @@ import type { RunnerSession, Runner } from "../evaluate/runner.ts";
 export interface TrialRun {
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
-  /** Why it did not run, though it opened. */
+  /** Why the graph did not run, although it opened. */
   readonly failure: string | undefined;
-  /** One for each of the samples. */
+  /** The outputs of each sample. */
   readonly sampleOutputs: readonly NamedTensors[];
-  /** After them; undefined where the runtime cannot tell. */
+  /** Memory after the samples; undefined if the runtime does not report it. */
   readonly memoryBytes: number | undefined;
 }
 
-/** Samples, once what the graph takes is known. */
+/** Loads the samples after the graph's inputs are known. */
 export type LoadSamples = (
   ports: Pick<TrialRun, "inputs" | "outputs">,
 ) => Promise<readonly NamedTensors[]>;
 
-/** @throws session_failed if it cannot be opened, and what `samplesFor` throws */
+/** @throws session_failed if the graph cannot be opened, and the errors of `loadSamples` */
 export async function runTrial(
   runner: Runner,
   graph: Uint8Array,
-  samplesFor: LoadSamples,
+  loadSamples: LoadSamples,
 ): Promise<TrialRun> {
   return await withSession(runner, graph, async (session) => {
     const { inputs, outputs } = session;
-    const samples = await samplesFor({ inputs, outputs });
-    const answers: NamedTensors[] = [];
-    let failed: string | undefined;
+    const samples = await loadSamples({ inputs, outputs });
+    const sampleOutputs: NamedTensors[] = [];
+    let failure: string | undefined;
     try {
-      for (const sample of samples) answers.push(await session.run(sample));
+      for (const sample of samples) sampleOutputs.push(await session.run(sample));
       const [first] = samples;
-      if (first !== undefined) await session.measureMeanMs(first, 1); // after which workerd tells its memory
+      // workerd reports its memory only after a timed call.
+      if (first !== undefined) await session.measureMeanMs(first, 1);
     } catch (error) {
       if (!(error instanceof EdgeTierError)) throw error;
-      failed = shortReason(error);
+      failure = shortReason(error);
     }
-    return {
-      inputs,
-      outputs,
-      failure: failed,
-      sampleOutputs: answers,
-      memoryBytes: session.memoryBytes(),
-    };
+    return { inputs, outputs, failure, sampleOutputs, memoryBytes: session.memoryBytes() };
   });
 }
 
-/** Without the full stop, and without where in ONNX Runtime's source it comes from. */
+/** Removes the final period and ONNX Runtime's source location from an error's detail. */
 export const shortReason = ({ detail }: EdgeTierError): string =>
   detail.replace(/\/onnxruntime_src\/\S+:\d+ .*?\) (?=[A-Z])/s, "").replace(/\.$/, "");
 
-/** Why the edge cannot serve it; undefined if it can. */
+/** Returns the reason that the edge cannot serve the graph, or undefined if it can. */
 export async function findEdgeProblem(
   runner: Runner,
   graph: Uint8Array,
@@ -64,32 +60,33 @@ export async function findEdgeProblem(
   budgetBytes: number,
 ): Promise<string | undefined> {
   if (graph.byteLength > budgetBytes)
-    return `it has ${graph.byteLength} bytes, and all sessions of an isolate together have ${budgetBytes}`;
+   return `it has ${graph.byteLength} bytes, and all sessions of an isolate share ${budgetBytes}`;
   try {
-    const {
-      sampleOutputs: answers,
-      failure: failed,
-      memoryBytes = 0,
-    } = await runTrial(runner, graph, async () => samples);
-    if (failed !== undefined) return failed;
+   const { sampleOutputs, failure, memoryBytes = 0 } = await runTrial(
+      runner,
+      graph,
+      async () => samples,
+    );
+    if (failure !== undefined) return failure;
     if (memoryBytes > budgetBytes)
-      return `its session takes ${memoryBytes} bytes, and all sessions of an isolate together have ${budgetBytes}`;
-    const different = answers
+     return `its session takes ${memoryBytes} bytes, and all sessions of an isolate share ${budgetBytes}`;
+    const difference = sampleOutputs
       .map((answer, index) => compareOutputs(expected[index] ?? {}, answer).problem)
       .find((problem) => problem !== undefined);
-    return different === undefined
+    return difference === undefined
       ? undefined
-      : `it answers otherwise than in onnxruntime-node: ${different}`;
+     : `its outputs differ from those of onnxruntime-node: ${difference}`;
   } catch (error) {
     return error instanceof EdgeTierError
       ? shortReason(error)
-      : `the engine broke off: ${reasonOf(error)}`;
+     : `the engine failed: ${reasonOf(error)}`;
   }
 }
 
 /**
- * Whether two rows in one run get what each gets alone.
- * @param samples of one row each @returns why not; undefined if they do
+ * Compares two rows in one batch with the same rows in separate runs.
+ * @param samples one row each
+ * @returns the difference, or undefined if the results agree
  */
 export async function findBatchProblem(
   runner: Runner,
@@ -114,14 +111,15 @@ export async function findBatchProblem(
   }
 }
 
-/** Rows one after the other: the first dimension is the batch. */
+/** Concatenates along the first dimension, which is the batch. */
 function concatBatch(first: NamedTensors, second: NamedTensors): NamedTensors {
   return Object.fromEntries(
     Object.entries(first).map(([name, tensor]): [string, Tensor] => {
       const other = second[name] ?? tensor;
       const [rows = 0, ...rest] = tensor.shape;
       const shape = [rows + (other.shape[0] ?? 0), ...rest];
-      if (tensor.datatype === "BYTES" || other.datatype === "BYTES") return [name, tensor]; // no task's graph takes texts
+      // Graphs with a task never have text tensors.
+      if (tensor.datatype === "BYTES" || other.datatype === "BYTES") return [name, tensor];
       const { buffer } = concatBytes([byteView(tensor.data), byteView(other.data)]);
       return [
         name,
@@ -138,11 +136,11 @@ function concatBatch(first: NamedTensors, second: NamedTensors): NamedTensors {
 async function withSession<Result>(
   runner: Runner,
   graph: Uint8Array,
-  work: (session: RunnerSession) => Promise<Result>,
+  use: (session: RunnerSession) => Promise<Result>,
 ): Promise<Result> {
   const session = await runner.open(graph);
   try {
-    return await work(session);
+    return await use(session);
   } finally {
     await session.close();
   }

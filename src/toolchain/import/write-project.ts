@@ -1,4 +1,5 @@
-// Writes a model project into a folder: its files first, model.json last, so that there is never half a project.
+// Writes a model project into a folder. model.json is written last, so that a project is never
+// incomplete.
 
 import { importErrors } from "./errors.ts";
 import { mkdir, rename, stat, writeFile } from "node:fs/promises";
@@ -7,7 +8,10 @@ import { reasonOf } from "../../core/errors.ts";
 import type { ModelProject } from "../../registry/manifest.ts";
 import { PROJECT_FILE, readProject } from "../project.ts";
 
-/** @throws project_exists unless it may be replaced, project_not_written, invalid_project if what is written cannot be read again */
+/**
+ * @throws project_exists unless it may be replaced, project_not_written, invalid_project if the
+ * written project cannot be read back
+ */
 export async function writeProject(
   folder: string,
   project: ModelProject,

@@ -1,11 +1,14 @@
-// Values that are the same whatever a model is asked: initializers, and the outputs of Constant nodes.
+// Reads constant values: initializers, and the outputs of Constant nodes.
 
 import { isOnnxOp } from "./nodes.ts";
 import type { TensorProto } from "./proto/onnx_pb.js";
 import { readFloats, makeTensor } from "./tensor-data.ts";
 import type { Value } from "./value-table.ts";
 
-/** Undefined for what is no constant, or one that is not written as a tensor of its own elements (strings, sparse ones). */
+/**
+ * Returns undefined if the value is not constant, or is not stored as a dense tensor (strings,
+ * sparse tensors).
+ */
 export function readConstantTensor(value: Value | undefined): TensorProto | undefined {
   const origin = value?.origin;
   if (origin?.kind === "initializer") return origin.isConstant ? origin.tensor : undefined;
@@ -37,7 +40,7 @@ export function readConstantTensor(value: Value | undefined): TensorProto | unde
   }
 }
 
-/** The numbers of an FP32 constant. */
+/** Reads the elements of an FP32 constant. */
 export function readFloatConstant(value: Value | undefined): Float32Array | undefined {
   const tensor = value?.type === "float" ? readConstantTensor(value) : undefined;
   return tensor && readFloats(tensor);

@@ -1,4 +1,4 @@
-// Errors of reading and cutting ONNX graphs.
+// Defines the errors of reading and cutting ONNX graphs.
 
 import { shown, errorFactory, type ErrorTable } from "../../core/errors.ts";
 
@@ -6,17 +6,16 @@ import { shown, errorFactory, type ErrorTable } from "../../core/errors.ts";
 export const onnxErrorTable = {
   invalid_model_file: {
     status: 400,
-    remedy: "Check that the file arrived whole, and with `onnx.checker` in Python.",
+    remedy: "Check that the file is complete, and validate it with `onnx.checker` in Python.",
   },
   external_data: {
     status: 400,
-    remedy:
-      "Save the model with all data in one file: in Python, onnx.save(onnx.load(path), path).",
+    remedy: "Save the model as a single file. In Python: onnx.save(onnx.load(path), path).",
   },
   not_cuttable: {
     status: 400,
     remedy:
-      "Cut at values that nodes make, by the graph's names; onnx.shape_inference.infer_shapes in Python stores their types.",
+      "Cut at values that nodes produce, by their names in the graph. Run onnx.shape_inference.infer_shapes in Python to store their types.",
   },
 } as const satisfies ErrorTable;
 
@@ -26,20 +25,20 @@ export const onnxErrors = {
   invalidModelFile: (reason: string) =>
     makeError(
       "invalid_model_file",
-      `This is not a valid ONNX model: ${reason.replace(/\.$/, "")}.`,
+      `The file is not a valid ONNX model: ${reason.replace(/\.$/, "")}.`,
     ),
   externalData: (tensor: string, location: string) =>
     makeError(
       "external_data",
-      `Tensor ${shown(tensor)} has its data in another file, ${shown(location)}.`,
+      `The data of tensor ${shown(tensor)} is in a separate file, ${shown(location)}.`,
     ),
   externalDataRejected: (tensor: string, location: string, reason: string) =>
     makeError(
       "external_data",
-      `Tensor ${shown(tensor)} has its data in ${shown(location)}, which ${reason}.`,
+      `The data of tensor ${shown(tensor)} is in ${shown(location)}, which ${reason}.`,
       {
         remedy:
-          "Put the file whole into the model's folder and name it by a relative path; or save the model with all data in one file: in Python, onnx.save(onnx.load(path), path).",
+          "Put the complete file into the model's folder and reference it by a relative path. Or save the model as a single file, in Python: onnx.save(onnx.load(path), path).",
       },
     ),
   notCuttable: (value: string, reason: string) =>

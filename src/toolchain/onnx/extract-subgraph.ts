@@ -1,4 +1,4 @@
-// Cuts a part of a model out as a model of its own.
+// Extracts a part of a model as a separate model.
 
 import { onnxErrors } from "./errors.ts";
 import { create } from "@bufbuild/protobuf";
@@ -18,14 +18,18 @@ import { type Value, type ValueTable, buildValueTable } from "./value-table.ts";
 import { subgraphsOf, traverseGraphs } from "./graph-traversal.ts";
 
 export interface SubgraphBounds {
-  /** Values that become inputs: what makes them is left out. Those that the outputs do not need are dropped. */
+  /**
+   * Values that become inputs. The nodes that produce them are left out; inputs that no output
+   * needs are dropped.
+   */
   readonly inputs?: readonly string[];
   readonly outputs: readonly string[];
 }
 
 /**
- * The part of the main graph that makes `outputs` from `inputs`; the model's own inputs that it needs besides stay inputs.
- * It shares nodes and tensors with the model, so a change of one is a change of both.
+ * Extracts the part of the main graph that computes `outputs` from `inputs`. Any of the model's own
+ * inputs that the part also needs remain inputs. The result shares nodes and tensors with the
+ * model, so changing one changes both.
  * @throws not_cuttable, invalid_model_file
  */
 export function extractSubgraph(model: Model, { inputs = [], outputs }: SubgraphBounds): Model {
@@ -33,17 +37,17 @@ export function extractSubgraph(model: Model, { inputs = [], outputs }: Subgraph
   const values = new Map(
     table.values.filter(({ graph }) => graph === model.graph).map((value) => [value.name, value]),
   );
-  const named = (name: string): Value => {
+  const findValue = (name: string): Value => {
     const value = values.get(name);
     if (value === undefined) throw onnxErrors.notCuttable(name, "the graph has no such value");
     return value;
   };
-  const borders = new Set(inputs.map(named));
-  const ends = outputs.map(named);
-  const needed = findRequiredValues(model.graph, table, ends, borders);
-  const untouched = ends.find((value) => borders.has(value) || value.origin.kind !== "node");
-  if (untouched !== undefined)
-    throw onnxErrors.notCuttable(untouched.name, "no node of the part makes it");
+  const boundary = new Set(inputs.map(findValue));
+  const endpoints = outputs.map(findValue);
+  const needed = findRequiredValues(model.graph, table, endpoints, boundary);
+  const unproduced = endpoints.find((value) => boundary.has(value) || value.origin.kind !== "node");
+  if (unproduced !== undefined)
+    throw onnxErrors.notCuttable(unproduced.name, "no node of the extracted part produces it");
 
   const { graph } = model;
   const infos = new Map(
@@ -54,23 +58,25 @@ export function extractSubgraph(model: Model, { inputs = [], outputs }: Subgraph
   const part = create(GraphProtoSchema, {
     name: graph.name,
     input: [
-      ...[...borders].filter((value) => needed.has(value)).map(infoOf),
-      ...graph.input.filter(({ name }) => !inputs.includes(name) && has(needed, values.get(name))),
+      ...[...boundary].filter((value) => needed.has(value)).map(infoOf),
+      ...graph.input.filter(
+        ({ name }) => !inputs.includes(name) && includes(needed, values.get(name)),
+      ),
     ],
-    output: ends.map(infoOf),
+    output: endpoints.map(infoOf),
     node: graph.node.filter((node) =>
-      table.outputsOf(node).some((value) => has(needed, value) && !has(borders, value)),
+      table.outputsOf(node).some((value) => includes(needed, value) && !includes(boundary, value)),
     ),
     initializer: graph.initializer.filter(
-      ({ name }) => has(needed, values.get(name)) && !inputs.includes(name),
+      ({ name }) => includes(needed, values.get(name)) && !inputs.includes(name),
     ),
     sparseInitializer: graph.sparseInitializer.filter(
       ({ values: tensor }) =>
-        has(needed, values.get(tensor?.name ?? "")) && !inputs.includes(tensor?.name ?? ""),
+        includes(needed, values.get(tensor?.name ?? "")) && !inputs.includes(tensor?.name ?? ""),
     ),
     valueInfo: graph.valueInfo.filter(
       ({ name }) =>
-        has(needed, values.get(name)) && !inputs.includes(name) && !outputs.includes(name),
+        includes(needed, values.get(name)) && !inputs.includes(name) && !outputs.includes(name),
     ),
   });
   const { irVersion, opsetImport, functions } = model;
@@ -79,32 +85,35 @@ export function extractSubgraph(model: Model, { inputs = [], outputs }: Subgraph
   });
 }
 
-const has = <Item>(items: ReadonlySet<Item>, item: Item | undefined): boolean =>
+const includes = <Item>(items: ReadonlySet<Item>, item: Item | undefined): boolean =>
   item !== undefined && items.has(item);
 
-/** All values of the main graph that the ends need, the ends and the borders among them. */
+/**
+ * Collects the values of the main graph that the endpoints depend on, including the endpoints and
+ * the boundary.
+ */
 function findRequiredValues(
   main: GraphProto,
   table: ValueTable,
-  ends: readonly Value[],
-  borders: ReadonlySet<Value>,
+  endpoints: readonly Value[],
+  boundary: ReadonlySet<Value>,
 ): ReadonlySet<Value> {
   const needed = new Set<Value>();
-  const waiting = [...ends];
+  const waiting = [...endpoints];
   for (let value = waiting.pop(); value !== undefined; value = waiting.pop()) {
     if (needed.has(value)) continue;
     needed.add(value);
-    if (value.origin.kind === "node" && !borders.has(value))
+    if (value.origin.kind === "node" && !boundary.has(value))
       waiting.push(...valuesReadBy(value.origin.node, main, table));
   }
   return needed;
 }
 
-/** By the node itself, and by its bodies from outside of them. */
+/** Lists the main graph's values that the node reads, directly or from within its bodies. */
 function valuesReadBy(node: NodeProto, main: GraphProto, table: ValueTable): Value[] {
   const bodies = subgraphsOf(node).flatMap((body) => [...traverseGraphs(body)]);
   const within = bodies.flatMap((body) => [
-    ...body.node.flatMap((one) => table.inputsOf(one)),
+    ...body.node.flatMap((inner) => table.inputsOf(inner)),
     ...table.outputsOfGraph(body),
   ]);
   return [...table.inputsOf(node), ...within].flatMap((value) =>
@@ -112,14 +121,14 @@ function valuesReadBy(node: NodeProto, main: GraphProto, table: ValueTable): Val
   );
 }
 
-/** With as many dimensions as are known; a session of onnxruntime-node takes an undeclared number of them for none. */
+/** Declares the rank if it is known, because onnxruntime-node treats a missing shape as rank 0. */
 function inferValueInfo({ name, type }: Value, rank: number | undefined): ValueInfoProto {
   if (type === undefined || !isTensorType(type))
     throw onnxErrors.notCuttable(
       name,
       type === undefined
-        ? "nothing tells its type"
-        : `it is ${type}, and nothing in the graph declares it`,
+        ? "its type is unknown"
+        : `it is ${type}, and the graph does not declare its type`,
     );
   return create(ValueInfoProtoSchema, {
     name,

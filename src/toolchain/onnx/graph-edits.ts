@@ -1,24 +1,24 @@
-// Changes of graphs: new names, other names, nodes put in and taken out.
+// Edits graphs: unique names, redirected uses, inserted and removed nodes.
 
 import type { Model } from "./model-file.ts";
 import type { GraphProto, NodeProto } from "./proto/onnx_pb.js";
 import type { Use, Value } from "./value-table.ts";
 import { traverseGraphs } from "./graph-traversal.ts";
 
-/** Names that nothing in the model has yet. */
+/** Reserves names that no node, value or initializer of the model uses. */
 export class UniqueNames {
   readonly #taken = new Set<string>();
 
   constructor(model: Model) {
     for (const { node, initializer, sparseInitializer, input } of traverseGraphs(model.graph)) {
       for (const { name, output } of node)
-        for (const one of [name, ...output]) this.#taken.add(one);
+        for (const taken of [name, ...output]) this.#taken.add(taken);
       for (const { name } of [...initializer, ...input]) this.#taken.add(name);
       for (const { values } of sparseInitializer) this.#taken.add(values?.name ?? "");
     }
   }
 
-  /** @returns `wanted`, or it with a number behind it */
+  /** @returns `wanted`, or `wanted` with a numeric suffix if that name is taken */
   reserve(wanted: string): string {
     let name = wanted;
     for (let number = 2; this.#taken.has(name); number++) name = `${wanted}_${number}`;
@@ -27,7 +27,7 @@ export class UniqueNames {
   }
 }
 
-/** Lets one reader read something else. A graph's output gets that name too. */
+/** Makes one use read another value. If the use is a graph output, the output takes that name. */
 export function redirectUse(use: Use, name: string): void {
   if (use.kind === "node") {
     use.node.input[use.position] = name;
@@ -37,13 +37,18 @@ export function redirectUse(use: Use, name: string): void {
   if (output !== undefined) output.name = name;
 }
 
-/** Lets a node read something at a position, also at one behind those that it has. */
+/**
+ * Sets one input of a node, padding with empty inputs if the position is beyond the current ones.
+ */
 export function setInput(node: NodeProto, position: number, name: string): void {
   while (node.input.length < position) node.input.push("");
   node.input[position] = name;
 }
 
-/** Gives a value another name where it is made; `redirectUse` does it where it is read. Its value info is left to who keeps the old name. */
+/**
+ * Renames a value at its origin only; `redirectUse` renames the uses. The value info keeps the old
+ * name.
+ */
 export function renameAtOrigin(value: Value, name: string): void {
   const { origin } = value;
   if (origin.kind === "node") origin.node.output[origin.position] = name;
@@ -52,13 +57,16 @@ export function renameAtOrigin(value: Value, name: string): void {
   value.name = name;
 }
 
-/** Nodes to put in and take out, all at once: a graph with many nodes is written anew only once. */
+/**
+ * Collects node insertions and removals and applies them together, so that a large graph is
+ * rewritten only once.
+ */
 export class NodeChanges {
   readonly #first = new Map<GraphProto, NodeProto[]>();
   readonly #after = new Map<NodeProto, NodeProto[]>();
   readonly #removed = new Set<NodeProto>();
 
-  /** In front of all nodes that the graph has. */
+  /** Inserts nodes before all existing nodes of the graph. */
   insertFirst(graph: GraphProto, ...nodes: readonly NodeProto[]): void {
     appendTo(this.#first, graph, nodes);
   }
@@ -67,7 +75,7 @@ export class NodeChanges {
     appendTo(this.#after, node, nodes);
   }
 
-  /** Where the value can be read for the first time. */
+  /** Inserts nodes at the first position that can read the value. */
   insertAfterOrigin({ origin, graph }: Value, ...nodes: readonly NodeProto[]): void {
     if (origin.kind === "node") this.insertAfter(origin.node, ...nodes);
     else this.insertFirst(graph, ...nodes);
@@ -78,12 +86,12 @@ export class NodeChanges {
   }
 
   apply({ graph }: Model): void {
-    for (const one of traverseGraphs(graph)) {
-      const kept = one.node.flatMap((node) => [
+    for (const current of traverseGraphs(graph)) {
+      const kept = current.node.flatMap((node) => [
         ...(this.#removed.has(node) ? [] : [node]),
         ...(this.#after.get(node) ?? []),
       ]);
-      one.node = [...(this.#first.get(one) ?? []), ...kept];
+      current.node = [...(this.#first.get(current) ?? []), ...kept];
     }
   }
 }

@@ -1,10 +1,10 @@
-// Ways to find patterns: who makes a value, and whether one node alone reads it.
+// Queries for pattern matching: the producer of a value, its sole consumer, and attribute values.
 
 import { findAttribute, isOnnxOp } from "./nodes.ts";
 import type { NodeProto } from "./proto/onnx_pb.js";
 import type { Value, ValueTable } from "./value-table.ts";
 
-/** The node that makes the value, if it is one of these of ONNX's own operators. */
+/** Returns the node that produces the value, if it is one of these standard ONNX operators. */
 export function producerOf(
   value: Value | undefined,
   ...ops: readonly string[]
@@ -14,7 +14,10 @@ export function producerOf(
     : undefined;
 }
 
-/** The node that is all that reads the value, once, and in the graph that makes it. */
+/**
+ * Returns the only node that reads the value, if it reads it once and in the graph that produces
+ * the value.
+ */
 export function soleConsumerOf(value: Value | undefined): NodeProto | undefined {
   const [use, ...others] = value?.uses ?? [];
   return use?.kind === "node" && others.length === 0 && use.graph === value?.graph
@@ -22,14 +25,17 @@ export function soleConsumerOf(value: Value | undefined): NodeProto | undefined 
     : undefined;
 }
 
-/** Names that stand for more than one value, in graphs within each other or side by side: a reader may not be given them. */
+/**
+ * Names with more than one value, in nested or sibling graphs. A reader cannot be redirected to
+ * such a name.
+ */
 export function findAmbiguousNames({ values }: ValueTable): ReadonlySet<string> {
-  const [seen, twice] = [new Set<string>(), new Set<string>()];
-  for (const { name } of values) (seen.has(name) ? twice : seen).add(name);
-  return twice;
+  const [seenNames, ambiguous] = [new Set<string>(), new Set<string>()];
+  for (const { name } of values) (seenNames.has(name) ? ambiguous : seenNames).add(name);
+  return ambiguous;
 }
 
-export const readIntAttribute = (node: NodeProto, name: string, otherwise: number): number =>
-  Number(findAttribute(node, name)?.i ?? otherwise);
-export const readFloatAttribute = (node: NodeProto, name: string, otherwise: number): number =>
-  findAttribute(node, name)?.f ?? otherwise;
+export const readIntAttribute = (node: NodeProto, name: string, fallback: number): number =>
+  Number(findAttribute(node, name)?.i ?? fallback);
+export const readFloatAttribute = (node: NodeProto, name: string, fallback: number): number =>
+  findAttribute(node, name)?.f ?? fallback;

@@ -1,19 +1,20 @@
-// Ways through a graph and the graphs in it: the bodies of If, Loop, Scan and of any other operator that has some.
+// Traverses a graph and its subgraphs: the bodies of If, Loop, Scan and any other operator with
+// bodies.
 
 import type { GraphProto, NodeProto, TensorProto } from "./proto/onnx_pb.js";
 
-/** The bodies of a node, in the order of its attributes. */
+/** Lists the bodies of a node, in the order of its attributes. */
 export function subgraphsOf(node: NodeProto): GraphProto[] {
   return node.attribute.flatMap(({ g, graphs }) => (g === undefined ? graphs : [g, ...graphs]));
 }
 
-/** The graph and all graphs in it, each before those in it. */
+/** Yields the graph and all nested graphs; each graph precedes the graphs inside it. */
 export function* traverseGraphs(graph: GraphProto): Generator<GraphProto> {
   yield graph;
   for (const node of graph.node) for (const body of subgraphsOf(node)) yield* traverseGraphs(body);
 }
 
-/** Initializers and constants in attributes, without those of the graphs in it. */
+/** Yields the initializers and attribute constants of a graph, without those of nested graphs. */
 export function* tensorsOfGraph({
   initializer,
   sparseInitializer,
@@ -25,7 +26,10 @@ export function* tensorsOfGraph({
   yield* tensorsOfNodes(node);
 }
 
-/** Constants in attributes, those in bodies as well where the nodes are no graph's (a function's). */
+/**
+ * Yields the constants in the nodes' attributes. Nodes of a function belong to no graph, so this is
+ * their only traversal.
+ */
 export function* tensorsOfNodes(nodes: readonly NodeProto[]): Generator<TensorProto> {
   for (const { attribute } of nodes) {
     for (const { t, tensors, sparseTensor, sparseTensors } of attribute) {

@@ -1,21 +1,22 @@
-// Initializers: put in, and those that a caller might replace made constants.
+// Adds initializers, and turns initializers that callers may override into constants.
 
 import type { Model } from "./model-file.ts";
 import type { GraphProto, TensorProto } from "./proto/onnx_pb.js";
 import { traverseGraphs } from "./graph-traversal.ts";
 
-/** The version of the format from which on an initializer need not be an input as well. */
+/** First version of the ONNX format in which an initializer need not also be an input. */
 const MIN_IR_VERSION = 4n;
 
-/** The tensor's name must be new in the model. */
+/** Adds a tensor to the graph's initializers. Its name must be unique in the model. */
 export function addInitializer(model: Model, graph: GraphProto, tensor: TensorProto): void {
   if (model.irVersion < MIN_IR_VERSION) freezeInitializers(model);
   graph.initializer.push(tensor);
 }
 
 /**
- * Takes initializers off the list of inputs: no session of EdgeTier gives others in their place, and ONNX Runtime folds
- * only what nobody can. @returns how many were listed
+ * Removes initializers from the inputs, which makes them constants. EdgeTier sessions never
+ * override an initializer, and ONNX Runtime folds only initializers that callers cannot override.
+ * @returns how many initializers were listed as inputs
  */
 export function freezeInitializers(model: Model): number {
   let count = 0;

@@ -1,5 +1,5 @@
-// ONNX files: bytes to a model (the generated ModelProto) and back. Fields that the schema does not know are kept, so that
-// nothing is lost on the way.
+// Reads and writes ONNX files: bytes to a model (the generated ModelProto) and back. Fields that
+// the schema does not know survive the round trip.
 
 import { onnxErrors } from "./errors.ts";
 import { clearField, fromBinary, toBinary } from "@bufbuild/protobuf";
@@ -15,17 +15,20 @@ import {
 import { findDataProblem } from "./tensor-data.ts";
 import { traverseGraphs, tensorsOfGraph, tensorsOfNodes } from "./graph-traversal.ts";
 
-/** A model of which this much is sure: it has a graph, it says which operators it uses, and all its data is in it and fills its shapes. */
+/**
+ * A validated model: it has a graph and operator versions, and each tensor's data is present and
+ * fills its shape.
+ */
 export interface Model extends ModelProto {
   graph: GraphProto;
 }
 
-/** Gives the data of a tensor that is in another file. @throws external_data */
+/** Reads the data of a tensor that is stored in a separate file. @throws external_data */
 export type ReadExternalData = (tensor: TensorProto) => Uint8Array;
 
 /**
- * The model's tensors are views of `bytes`.
- * @param readExternal without it, data in another file is refused
+ * Parses an ONNX file. The model's tensors are views of `bytes`.
+ * @param readExternal reads data in separate files, which are rejected by default
  * @throws invalid_model_file, external_data
  */
 export function parseModel(
@@ -36,7 +39,7 @@ export function parseModel(
   if (!hasGraph(model)) throw onnxErrors.invalidModelFile("it has no graph");
   if (model.opsetImport.length === 0)
     throw onnxErrors.invalidModelFile(
-      "it does not say which version of the operators it uses (opset_import)",
+      "it does not declare the versions of its operators (opset_import)",
     );
   for (const tensor of traverseTensors(model)) {
     if (isExternal(tensor)) inlineExternalData(tensor, readExternal(tensor));
@@ -47,7 +50,10 @@ export function parseModel(
   return model;
 }
 
-/** The same model gives the same bytes; one that was read and not changed, the bytes that it was read from, if they were in the order of ONNX's own writer. */
+/**
+ * Serializes a model deterministically. An unchanged model yields its original bytes if they were
+ * in the field order of ONNX's own writer.
+ */
 export function serializeModel(model: ModelProto): Uint8Array {
   return toBinary(ModelProtoSchema, model);
 }
@@ -68,14 +74,15 @@ function* traverseTensors({ graph, functions, trainingInfo }: Model): Generator<
     ...trainingInfo.flatMap(({ initialization, algorithm }) => [initialization, algorithm]),
   ];
   for (const root of roots)
-    if (root !== undefined) for (const one of traverseGraphs(root)) yield* tensorsOfGraph(one);
+    if (root !== undefined)
+      for (const graphWithin of traverseGraphs(root)) yield* tensorsOfGraph(graphWithin);
   for (const { node } of functions) yield* tensorsOfNodes(node);
 }
 
 const isExternal = ({ dataLocation, externalData }: TensorProto): boolean =>
   dataLocation === TensorProto_DataLocation.EXTERNAL || externalData.length > 0;
 
-/** Where the data of an external tensor is, as the model says it. */
+/** Returns the location that the model declares for the data of an external tensor. */
 export const externalDataLocation = ({ externalData }: TensorProto): string =>
   externalData.find(({ key }) => key === "location")?.value ?? "";
 

@@ -1,4 +1,4 @@
-// Nodes and their attributes.
+// Creates nodes and reads and writes their attributes.
 
 import { create } from "@bufbuild/protobuf";
 import {
@@ -13,7 +13,7 @@ import {
 export interface NodeSpec {
   readonly name: string;
   readonly op: string;
-  /** None for ONNX's own operators. */
+  /** Omitted for the standard ONNX operators. */
   readonly domain?: string;
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
@@ -46,25 +46,25 @@ export const makeTensorAttribute = (name: string, value: TensorProto): Attribute
   create(AttributeProtoSchema, { name, type: AttributeType.TENSOR, t: value });
 
 export const findAttribute = ({ attribute }: NodeProto, name: string): AttributeProto | undefined =>
-  attribute.find((one) => one.name === name);
+  attribute.find((candidate) => candidate.name === name);
 
-/** In the place of the one of the same name, or at the end. */
+/** Replaces the attribute of the same name, or appends the attribute. */
 export function setAttribute(node: NodeProto, attribute: AttributeProto): void {
-  const at = node.attribute.findIndex(({ name }) => name === attribute.name);
-  if (at < 0) node.attribute.push(attribute);
-  else node.attribute[at] = attribute;
+  const position = node.attribute.findIndex(({ name }) => name === attribute.name);
+  if (position < 0) node.attribute.push(attribute);
+  else node.attribute[position] = attribute;
 }
 
 export function removeAttribute(node: NodeProto, name: string): void {
-  node.attribute = node.attribute.filter((one) => one.name !== name);
+  node.attribute = node.attribute.filter((candidate) => candidate.name !== name);
 }
 
-/** The domain of ONNX's own operators has two names. */
+/** Returns the operator domain. The standard ONNX domain has two spellings; both become "". */
 export const domainOf = ({ domain }: { readonly domain: string }): string =>
   domain === "ai.onnx" ? "" : domain;
 export const isOnnxOp = (node: NodeProto, ...ops: readonly string[]): boolean =>
   domainOf(node) === "" && ops.includes(node.opType);
 
-/** How a node is called in messages: by its name, or by what it makes. */
+/** Returns a node's label in messages: its name, or else its first output, or else its operator. */
 export const displayNameOf = (node: NodeProto): string =>
   node.name || node.output.find((name) => name !== "") || node.opType;

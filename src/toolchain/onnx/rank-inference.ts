@@ -1,4 +1,4 @@
-// How many dimensions values have, as far as the graph tells without running it.
+// Infers the ranks of values (their numbers of dimensions), without running the graph.
 
 import { readConstantTensor } from "./constants.ts";
 import type { Model } from "./model-file.ts";
@@ -6,7 +6,7 @@ import { isOnnxOp } from "./nodes.ts";
 import type { Value, ValueTable } from "./value-table.ts";
 import { traverseGraphs } from "./graph-traversal.ts";
 
-/** They give what they take in the same number of dimensions. */
+/** Operators whose output has the rank of their first input. */
 const RANK_PRESERVING_OPS = [
   "Relu",
   "LeakyRelu",
@@ -33,7 +33,7 @@ const RANK_PRESERVING_OPS = [
 ];
 const BROADCASTING_OPS = ["Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"];
 
-/** @returns undefined for a value of which nothing tells it */
+/** @returns a lookup that yields undefined if a value's rank is unknown */
 export function inferRanks(
   model: Model,
   table: ValueTable,
@@ -50,8 +50,8 @@ export function inferRanks(
     ]),
   );
   const known = new Map<Value, number | undefined>();
-  // Each value comes after those that it is made from.
-  for (const value of table.values) known.set(value, declaredRank(value) ?? madeRank(value));
+  // The table is in topological order, so the ranks of a node's inputs are already known.
+  for (const value of table.values) known.set(value, declaredRank(value) ?? inferredRank(value));
   return (value) => value && known.get(value);
 
   function declaredRank({ graph, name }: Value): number | undefined {
@@ -59,7 +59,7 @@ export function inferRanks(
     return type?.case === "tensorType" ? type.value.shape?.dim.length : undefined;
   }
 
-  function madeRank(value: Value): number | undefined {
+  function inferredRank(value: Value): number | undefined {
     const constant = readConstantTensor(value);
     if (constant !== undefined) return constant.dims.length;
     if (value.origin.kind !== "node" || value.origin.position !== 0) return undefined;

@@ -1,20 +1,23 @@
-// Gives a value another name everywhere.
+// Renames a value at its origin and at all uses.
 
 import { UniqueNames, redirectUse, renameAtOrigin } from "./graph-edits.ts";
 import type { Model } from "./model-file.ts";
 import type { Value, ValueTable } from "./value-table.ts";
 import { traverseGraphs } from "./graph-traversal.ts";
 
-/** Changes the model; the table's values have their new names. What has the name already, in whichever graph, gets a new one. */
+/**
+ * Changes the model and the table's values. Any other value with that name, in any graph, gets a
+ * new name.
+ */
 export function renameValue(model: Model, table: ValueTable, value: Value, name: string): void {
   if (value.name === name) return;
   const names = new UniqueNames(model);
   for (const other of table.values)
-    if (other.name === name) renameOne(model, other, names.reserve(name));
-  renameOne(model, value, name);
+    if (other.name === name) renameWithinGraph(model, other, names.reserve(name));
+  renameWithinGraph(model, value, name);
 }
 
-function renameOne(model: Model, value: Value, name: string): void {
+function renameWithinGraph(model: Model, value: Value, name: string): void {
   for (const graph of traverseGraphs(model.graph))
     if (graph === value.graph)
       for (const info of graph.valueInfo) if (info.name === value.name) info.name = name;

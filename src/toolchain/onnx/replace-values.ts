@@ -1,24 +1,29 @@
-// Gives the readers of values others that are the same, so that nothing needs the former any more.
+// Redirects the readers of values to equal values, so that the originals become unused.
 
 import { redirectUse, renameAtOrigin } from "./graph-edits.ts";
 import { findAmbiguousNames } from "./graph-queries.ts";
 import type { Value, ValueTable } from "./value-table.ts";
 
 /**
- * Changes the graph, after which the table is out of date. An output of a graph keeps its name: what replaces it is made
- * under that name, if the same graph makes it and it is not an output itself; else the output stays as it is.
- * @param replacements each by a value that comes before it, of its own graph or of one around it; chains are followed
- * @returns the values that nothing reads now; the caller removes what makes them
+ * Changes the graph and invalidates the table. A graph output keeps its name: its replacement takes
+ * that name if the same graph produces it and it is not an output itself. Otherwise the output is
+ * left alone.
+ * @param replacements map each value to an earlier value of the same or an enclosing graph; chains
+ * are followed
+ * @returns the values that are now unread; the caller removes their producers
  */
 export function replaceValues(
   table: ValueTable,
   replacements: ReadonlyMap<Value, Value>,
 ): ReadonlySet<Value> {
   const ambiguous = findAmbiguousNames(table);
-  const can = (value: Value, by: Value) => !ambiguous.has(value.name) && !ambiguous.has(by.name);
+  const isUnambiguous = (value: Value, replacement: Value) =>
+    !ambiguous.has(value.name) && !ambiguous.has(replacement.name);
   const targetOf = (value: Value): Value => {
-    const by = replacements.get(value);
-    return by === undefined || !can(value, by) ? value : targetOf(by);
+    const replacement = replacements.get(value);
+    return replacement === undefined || !isUnambiguous(value, replacement)
+      ? value
+      : targetOf(replacement);
   };
   const targets = new Map(
     [...replacements.keys()]
@@ -27,10 +32,10 @@ export function replaceValues(
   );
 
   const renamed = new Set<Value>();
-  const gone = new Set<Value>();
+  const unread = new Set<Value>();
   for (const [value, target] of targets) {
     if (!value.uses.some(isGraphOutputUse)) {
-      gone.add(value);
+      unread.add(value);
     } else if (
       value.uses.filter(isGraphOutputUse).length === 1 &&
       target.graph === value.graph &&
@@ -41,7 +46,7 @@ export function replaceValues(
       removeValueInfo(target);
       renameAtOrigin(target, value.name);
       renamed.add(target);
-      gone.add(value);
+      unread.add(value);
     } else {
       continue;
     }
@@ -49,12 +54,14 @@ export function replaceValues(
   for (const target of renamed) for (const use of target.uses) redirectUse(use, target.name);
   for (const [value, target] of targets)
     for (const use of value.uses) if (use.kind === "node") redirectUse(use, target.name);
-  return gone;
+  return unread;
 }
 
 const isGraphOutputUse = ({ kind }: Value["uses"][number]): boolean => kind === "output";
 
-/** The output that it becomes is declared as an output. */
+/**
+ * Removes the value info of a value that becomes an output, because outputs declare their own type.
+ */
 function removeValueInfo({ graph, name }: Value): void {
   graph.valueInfo = graph.valueInfo.filter((info) => info.name !== name);
 }

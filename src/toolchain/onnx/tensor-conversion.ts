@@ -1,4 +1,4 @@
-// Tensors of ONNX files as the tensors that sessions take and give, and back.
+// Converts between tensors of ONNX files and tensors of sessions.
 
 import { create } from "@bufbuild/protobuf";
 import { byteView } from "../../core/bytes.ts";
@@ -29,12 +29,15 @@ const datatypes = new Map<ElementType, Datatype>([
 ]);
 const elementTypes = new Map([...datatypes].map(([type, datatype]) => [datatype, type]));
 
-/** Undefined for types that sessions cannot take: complex numbers, and those of less than 8 bits. */
+/**
+ * Returns undefined for types that sessions do not support: complex numbers, and types smaller than
+ * 8 bits.
+ */
 export const datatypeOf = (type: ElementType): Datatype | undefined => datatypes.get(type);
 export const elementTypeOfDatatype = (datatype: Datatype): ElementType =>
   elementTypes.get(datatype) ?? "undefined";
 
-/** A copy. Undefined for the types that `datatypeOf` does not have. */
+/** Copies a tensor. Returns undefined if `datatypeOf` does not support its type. */
 export function toTensor(tensor: TensorProto): Tensor | undefined {
   const datatype = datatypeOf(elementTypeOf(tensor.dataType) ?? "");
   if (datatype === undefined) return undefined;
@@ -47,7 +50,8 @@ function readNumbers(
   { rawData, floatData, doubleData, int32Data, int64Data, uint64Data }: TensorProto,
   datatype: NumericDatatype,
 ): Tensor["data"] {
-  if (rawData.length > 0) return new typedArrays[datatype](new Uint8Array(rawData).buffer); // little-endian, as all that Node runs on
+  // Raw data is little-endian, as are all platforms that Node supports.
+  if (rawData.length > 0) return new typedArrays[datatype](new Uint8Array(rawData).buffer);
   switch (datatype) {
     case "FP32":
       return Float32Array.from(floatData);
@@ -64,7 +68,7 @@ function readNumbers(
   }
 }
 
-/** Shares the tensor's data. */
+/** Converts a tensor without copying its data. */
 export function toTensorProto(name: string, tensor: Tensor): TensorProto {
   const dims = tensor.shape.map(BigInt);
   const type = elementTypeOfDatatype(tensor.datatype);

@@ -1,4 +1,5 @@
-// The data of a TensorProto: in `raw_data` as little-endian bytes, or in a list of its own for each kind of numbers.
+// Reads and writes the data of a TensorProto: little-endian bytes in `raw_data`, or one typed list
+// per number type.
 
 import { create } from "@bufbuild/protobuf";
 import { byteView } from "../../core/bytes.ts";
@@ -8,7 +9,7 @@ import {
   TensorProtoSchema,
 } from "./proto/onnx_pb.js";
 
-/** An element type as ONNX's specification writes it: `float`, `float16`, `int64`. */
+/** An element type in the notation of the ONNX specification: `float`, `float16`, `int64`. */
 export type ElementType = string;
 
 const dataTypesByName = new Map(
@@ -46,17 +47,20 @@ const BITS_PER_ELEMENT: ReadonlyMap<number, number> = new Map([
   [DataType.COMPLEX128, 128],
 ]);
 
-/** How many elements the shape has. A scalar has one. */
+/** Counts the elements of a shape. A scalar has one. */
 const countElements = ({ dims }: TensorProto): bigint =>
   dims.reduce((product, size) => product * size, 1n);
 
-/** Undefined for strings, and for types that later versions of ONNX have. */
+/** Returns undefined for strings, and for types that newer versions of ONNX introduced. */
 export function byteSizeOf(tensor: TensorProto): bigint | undefined {
   const bits = BITS_PER_ELEMENT.get(tensor.dataType);
   return bits === undefined ? undefined : (countElements(tensor) * BigInt(bits) + 7n) / 8n;
 }
 
-/** What is wrong with a tensor's data, for a sentence that begins with the tensor's name. */
+/**
+ * Describes a defect of a tensor's data, as the rest of a sentence that begins with the tensor's
+ * name.
+ */
 export function findDataProblem(tensor: TensorProto): string | undefined {
   const { dims, dataType, rawData, floatData, int32Data, int64Data, doubleData, uint64Data } =
     tensor;
@@ -79,10 +83,11 @@ export function findDataProblem(tensor: TensorProto): string | undefined {
 const describeMismatch = ({ dims, dataType }: TensorProto, found: string): string =>
   `is ${elementTypeOf(dataType)} [${dims.join(", ")}] but holds ${found}`;
 
-/** The numbers of a `float` tensor: a copy. */
+/** Copies the elements of a `float` tensor. */
 export function readFloats({ rawData, floatData }: TensorProto): Float32Array {
   if (rawData.length === 0) return new Float32Array(floatData);
-  return new Float32Array(new Uint8Array(rawData).buffer); // little-endian, as all that Node runs on
+  // Raw data is little-endian, as are all platforms that Node supports.
+  return new Float32Array(new Uint8Array(rawData).buffer);
 }
 
 const integerReaders: ReadonlyMap<number, (bytes: ArrayBuffer) => Float64Array> = new Map([
@@ -93,7 +98,7 @@ const integerReaders: ReadonlyMap<number, (bytes: ArrayBuffer) => Float64Array> 
   [DataType.INT32, (bytes) => new Float64Array(new Int32Array(bytes))],
 ]);
 
-/** The whole numbers of a tensor of 8 to 32 bits: a copy. Undefined for other types. */
+/** Copies the elements of an integer tensor of 8 to 32 bits. Returns undefined for other types. */
 export function readIntegers({
   dataType,
   rawData,
@@ -106,7 +111,7 @@ export function readIntegers({
   );
 }
 
-/** @param data its bytes become the tensor's, not a copy of them */
+/** @param data is referenced by the tensor, not copied */
 export function makeTensor(
   name: string,
   type: ElementType,
@@ -121,7 +126,7 @@ export function makeTensor(
   });
 }
 
-/** The same data under another name. */
+/** Creates a tensor with the same data and another name. */
 export function withTensorName(
   {
     dims,
@@ -143,7 +148,7 @@ export function withTensorName(
   return create(TensorProtoSchema, { name, dims, dataType, ...data });
 }
 
-/** Puts other elements of another type in the place of a tensor's. Name and shape stay. */
+/** Replaces a tensor's elements and element type. Name and shape remain. */
 export function replaceTensorData(
   tensor: TensorProto,
   type: ElementType,

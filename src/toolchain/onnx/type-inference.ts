@@ -1,5 +1,6 @@
-// The types of a node's outputs, from those of its inputs. Written as in the specification: `float16` for a tensor of
-// that, `seq(float)` for a sequence of tensors, `optional(...)`, `map(...)`, `sparse_tensor(...)`.
+// Infers the types of a node's outputs from its input types. Types are written as in the
+// specification: `float16` for a tensor of that type, `seq(float)`, `optional(...)`, `map(...)`,
+// `sparse_tensor(...)`.
 
 import { findAttribute, isOnnxOp } from "./nodes.ts";
 import type { Signature } from "./operators/signatures.ts";
@@ -26,13 +27,14 @@ export function valueTypeOf(type: TypeProto | undefined): ValueType | undefined 
   }
 }
 
-/** Whether it is a tensor, not something that holds some. */
+/** Tells a tensor from a container of tensors. */
 export const isTensorType = (type: ValueType): boolean => !type.includes("(");
 
 type Types = readonly (ValueType | undefined)[];
 
 /**
- * The types of the inputs of a body, where the operator says them and the body does not have to.
+ * Returns the input types of a body, which the operator may determine without a declaration in the
+ * body.
  * @param inputs the types of the node's inputs
  */
 export function inferSubgraphInputTypes(node: NodeProto, inputs: Types): Types {
@@ -46,7 +48,7 @@ export function inferSubgraphInputTypes(node: NodeProto, inputs: Types): Types {
 /**
  * @param inputs the types of the node's inputs
  * @param bodies the types of its bodies' outputs
- * @returns for each output its type, or undefined where the signature does not tell
+ * @returns the type of each output, or undefined if the signature does not determine it
  */
 export function inferOutputTypes(
   node: NodeProto,
@@ -57,7 +59,8 @@ export function inferOutputTypes(
   if (signature === undefined) return [];
   const [body = []] = bodies;
   if (isOnnxOp(node, "If", "Scan")) return body;
-  if (isOnnxOp(node, "Loop")) return body.slice(1); // the first is the condition
+  // The first output of a Loop body is its condition.
+  if (isOnnxOp(node, "Loop")) return body.slice(1);
   if (isOnnxOp(node, "SequenceMap")) return body.map((type) => type && `seq(${type})`);
 
   const bound = new Map<string, ValueType>();
@@ -75,41 +78,43 @@ export function inferOutputTypes(
   });
 }
 
-/** Where an operator says the type of what it makes, and which one it is where it does not. */
+/** Attributes that set the output type of an operator, and the type if the attribute is absent. */
 export const TYPE_ATTRIBUTES: Readonly<
   Record<string, { readonly name: string; readonly fallback?: ValueType | "same-as-input" }>
 > = {
   Cast: { name: "to" },
   BitCast: { name: "to" },
-  EyeLike: { name: "dtype", fallback: "the input's" },
-  Bernoulli: { name: "dtype", fallback: "the input's" },
+  EyeLike: { name: "dtype", fallback: "same-as-input" },
+  Bernoulli: { name: "dtype", fallback: "same-as-input" },
   Multinomial: { name: "dtype", fallback: "int32" },
   RandomNormal: { name: "dtype", fallback: "float" },
-  RandomNormalLike: { name: "dtype", fallback: "the input's" },
+  RandomNormalLike: { name: "dtype", fallback: "same-as-input" },
   RandomUniform: { name: "dtype", fallback: "float" },
   RandomUniformLike: { name: "dtype", fallback: "the input's" },
   BlackmanWindow: { name: "output_datatype", fallback: "float" },
   HammingWindow: { name: "output_datatype", fallback: "float" },
   HannWindow: { name: "output_datatype", fallback: "float" },
   MelWeightMatrix: { name: "output_datatype", fallback: "float" },
-  LayerNormalization: { name: "stash_type", fallback: "float" }, // of its second and third output
+  // The attribute applies to the second and third output.
+  LayerNormalization: { name: "stash_type", fallback: "float" },
   QuantizeLinear: { name: "output_dtype", fallback: "uint8" },
   DequantizeLinear: { name: "output_dtype" },
 };
 
-/** Of the operators whose output has a type that no input has. */
+/** Infers the output type of an operator whose signature does not derive it from an input type. */
 function typeFromAttributes(node: NodeProto, [first, second]: Types): ValueType | undefined {
-  const named = (name: string) => {
+  const typeInAttribute = (name: string) => {
     const value = findAttribute(node, name)?.i;
     return value === undefined ? undefined : elementTypeOf(Number(value));
   };
   const attribute = Object.hasOwn(TYPE_ATTRIBUTES, node.opType)
     ? TYPE_ATTRIBUTES[node.opType]
     : undefined;
-  const said =
+  const declaredType =
     attribute &&
-    (named(attribute.name) ?? (attribute.fallback === "the input's" ? first : attribute.fallback));
-  if (said !== undefined) return said;
+    (typeInAttribute(attribute.name) ??
+      (attribute.fallback === "same-as-input" ? first : attribute.fallback));
+  if (declaredType !== undefined) return declaredType;
   switch (node.opType) {
     case "Constant":
       return typeOfConstantNode(node);
@@ -118,7 +123,7 @@ function typeFromAttributes(node: NodeProto, [first, second]: Types): ValueType 
     case "DequantizeLinear":
       return second;
     case "SequenceEmpty":
-      return `seq(${named("dtype") ?? "float"})`;
+      return `seq(${typeInAttribute("dtype") ?? "float"})`;
     case "SequenceConstruct":
     case "SplitToSequence":
       return first && `seq(${first})`;
@@ -153,6 +158,9 @@ function typeOfConstantNode({ attribute: [value] }: NodeProto): ValueType | unde
   }
 }
 
-/** What a sequence or optional holds; a plain type is itself, as OptionalGetElement takes those too. */
+/**
+ * Returns the element type of a sequence or optional. A plain type returns itself, because
+ * OptionalGetElement also accepts tensors.
+ */
 const containedType = (type: ValueType): ValueType =>
   /^(?:seq|optional)\((.*)\)$/.exec(type)?.[1] ?? type;

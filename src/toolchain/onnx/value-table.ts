@@ -1,9 +1,9 @@
-// A model's values: where each comes from, its type, and everything that reads it, in the graph itself and in graphs within.
+// Builds a table of a model's values: the origin, type and uses of each, in all graphs.
 
 import { onnxErrors } from "./errors.ts";
 import type { Model } from "./model-file.ts";
 import { displayNameOf } from "./nodes.ts";
-import { opsetsOf, findSignature } from "./operators/signatures.ts";
+import { findSignature, type Opsets, opsetsOf } from "./operators/signatures.ts";
 import type { GraphProto, NodeProto, TensorProto, ValueInfoProto } from "./proto/onnx_pb.js";
 import { elementTypeOf } from "./tensor-data.ts";
 import {
@@ -16,17 +16,20 @@ import { subgraphsOf } from "./graph-traversal.ts";
 
 export interface Value {
   name: string;
-  /** The one that it is made in, or an input of. */
+  /** The graph that produces the value or has it as an input. */
   readonly graph: GraphProto;
   readonly origin: Origin;
-  /** Undefined where neither the operators nor the graph's value infos tell. */
+  /** Undefined if neither the operators nor the graph's value infos determine it. */
   readonly type: ValueType | undefined;
   readonly uses: readonly Use[];
 }
 
 export type Origin =
   | { readonly kind: "input"; readonly info: ValueInfoProto }
-  /** `input` where the graph lists it among its inputs too: a default that a caller may replace, but before version 4 of the format any constant. */
+  /**
+   * `input` is set if the graph also lists the initializer among its inputs. It is then a default
+   * that callers may override; before version 4 of the format, every constant is listed.
+   */
   | {
       readonly kind: "initializer";
       readonly tensor: TensorProto;
@@ -47,11 +50,11 @@ export type Use =
   | { readonly kind: "output"; readonly graph: GraphProto; readonly position: number };
 
 export interface ValueTable {
-  /** In an order in which each comes after those that it is made from. */
+  /** In topological order: a value follows the values that it is computed from. */
   readonly values: readonly Value[];
-  /** All nodes, those of bodies before the node that has the bodies. */
+  /** All nodes. The nodes of a body precede the node that owns the body. */
   readonly nodes: readonly NodeProto[];
-  /** Undefined for an optional one that is left out. */
+  /** An omitted optional input is undefined. */
   inputsOf(node: NodeProto): readonly (Value | undefined)[];
   outputsOf(node: NodeProto): readonly (Value | undefined)[];
   outputsOfGraph(graph: GraphProto): readonly Value[];
@@ -60,107 +63,140 @@ export interface ValueTable {
 type MutableValue = Value & { readonly uses: Use[] };
 
 /**
- * It tells the model as it was: after a change of the graph, make it again.
- * @throws invalid_model_file if a name stands for nothing, or for two values
+ * The table is a snapshot; build it again after a change of the graph.
+ * @throws invalid_model_file if a name is undefined or defined twice
  */
 export function buildValueTable(model: Model): ValueTable {
-  const opsets = opsetsOf(model);
-  const values: MutableValue[] = [];
-  const nodes: NodeProto[] = [];
-  const inputs = new Map<NodeProto, readonly (MutableValue | undefined)[]>();
-  const outputs = new Map<NodeProto, readonly (MutableValue | undefined)[]>();
-  const results = new Map<GraphProto, readonly MutableValue[]>();
-
-  /** @param inputTypes as the node knows them that has this graph as a body @returns the types of the graph's outputs */
-  function visit(
-    graph: GraphProto,
-    outer: Scope | undefined,
-    inputTypes: readonly (ValueType | undefined)[],
-  ): readonly (ValueType | undefined)[] {
-    const scope = new Scope(outer);
-    const declared = new Map(
-      [...graph.valueInfo, ...graph.output].map(({ name, type }) => [name, valueTypeOf(type)]),
-    );
-    const add = (name: string, origin: Origin, type: ValueType | undefined) => {
-      const value: MutableValue = {
-        name,
-        graph,
-        origin,
-        type: type ?? declared.get(name),
-        uses: [],
-      };
-      scope.add(value);
-      values.push(value);
-      return value;
-    };
-
-    const infos = new Map(graph.input.map((info) => [info.name, info]));
-    for (const tensor of graph.initializer) {
-      const input = infos.get(tensor.name);
-      add(
-        tensor.name,
-        {
-          kind: "initializer",
-          tensor,
-          input,
-          isConstant: input === undefined || model.irVersion < 4n,
-        },
-        elementTypeOf(tensor.dataType),
-      );
-    }
-    for (const { values } of graph.sparseInitializer)
-      add(values?.name ?? "", { kind: "sparse-initializer" }, elementTypeOf(values?.dataType ?? 0));
-    const constants = new Set(graph.initializer.map(({ name }) => name));
-    graph.input.forEach((info, position) => {
-      if (!constants.has(info.name))
-        add(info.name, { kind: "input", info }, valueTypeOf(info.type) ?? inputTypes[position]);
-    });
-
-    for (const node of graph.node) {
-      const read = node.input.map((name) =>
-        name === "" ? undefined : scope.find(name, displayNameOf(node)),
-      );
-      read.forEach((value, position) => value?.uses.push({ kind: "node", graph, node, position }));
-      const types = read.map((value) => value?.type);
-      const bodies = subgraphsOf(node).map((body) =>
-        visit(body, scope, inferSubgraphInputTypes(node, types)),
-      );
-      const made = inferOutputTypes(node, findSignature(node, opsets), types, bodies);
-      nodes.push(node);
-      inputs.set(node, read);
-      outputs.set(
-        node,
-        node.output.map((name, position) =>
-          name === "" ? undefined : add(name, { kind: "node", node, position }, made[position]),
-        ),
-      );
-    }
-
-    const found = graph.output.map(({ name }) =>
-      scope.find(name, `the output of ${graph.name || "the graph"}`),
-    );
-    found.forEach((value, position) => value.uses.push({ kind: "output", graph, position }));
-    results.set(graph, found);
-    return found.map(({ type }) => type);
-  }
-
-  visit(model.graph, undefined, []);
-  return {
-    values,
-    nodes,
-    inputsOf: (node) => inputs.get(node) ?? [],
-    outputsOf: (node) => outputs.get(node) ?? [],
-    outputsOfGraph: (graph) => results.get(graph) ?? [],
-  };
+  return new ValueTableBuilder(model).build();
 }
 
-/** The names that a graph's nodes may read: its own so far, and those of the graphs that it is in. */
+type Types = readonly (ValueType | undefined)[];
+
+class ValueTableBuilder {
+  readonly #model: Model;
+  readonly #opsets: Opsets;
+  readonly #values: MutableValue[] = [];
+  readonly #nodes: NodeProto[] = [];
+  readonly #inputs = new Map<NodeProto, readonly (MutableValue | undefined)[]>();
+  readonly #outputs = new Map<NodeProto, readonly (MutableValue | undefined)[]>();
+  readonly #graphOutputs = new Map<GraphProto, readonly MutableValue[]>();
+
+  constructor(model: Model) {
+    this.#model = model;
+    this.#opsets = opsetsOf(model);
+  }
+
+  build(): ValueTable {
+    this.#visitGraph(this.#model.graph, undefined, []);
+    return {
+      values: this.#values,
+      nodes: this.#nodes,
+      inputsOf: (node) => this.#inputs.get(node) ?? [],
+      outputsOf: (node) => this.#outputs.get(node) ?? [],
+      outputsOfGraph: (graph) => this.#graphOutputs.get(graph) ?? [],
+    };
+  }
+
+  /**
+   * @param inputTypes the input types that the node with this body determines
+   * @returns the types of the graph's outputs
+   */
+  #visitGraph(graph: GraphProto, outer: Scope | undefined, inputTypes: Types): Types {
+    const scope = new Scope(graph, outer);
+    this.#addInitializers(scope);
+    this.#addInputs(scope, inputTypes);
+    for (const node of graph.node) this.#visitNode(node, scope);
+
+    const outputs = graph.output.map(({ name }) =>
+      scope.find(name, `the output of ${graph.name || "the graph"}`),
+    );
+    outputs.forEach((value, position) => value.uses.push({ kind: "output", graph, position }));
+    this.#graphOutputs.set(graph, outputs);
+    return outputs.map(({ type }) => type);
+  }
+
+  #addInitializers(scope: Scope): void {
+    const { initializer, sparseInitializer, input: inputs } = scope.graph;
+    const infos = new Map(inputs.map((info) => [info.name, info]));
+    for (const tensor of initializer) {
+      const input = infos.get(tensor.name);
+      const isConstant = input === undefined || this.#model.irVersion < 4n;
+      const origin: Origin = { kind: "initializer", tensor, input, isConstant };
+      this.#add(scope, tensor.name, origin, elementTypeOf(tensor.dataType));
+    }
+    for (const { values } of sparseInitializer) {
+      const type = elementTypeOf(values?.dataType ?? 0);
+      this.#add(scope, values?.name ?? "", { kind: "sparse-initializer" }, type);
+    }
+  }
+
+  #addInputs(scope: Scope, inputTypes: Types): void {
+    const { initializer, input } = scope.graph;
+    const constants = new Set(initializer.map(({ name }) => name));
+    input.forEach((info, position) => {
+      const type = valueTypeOf(info.type) ?? inputTypes[position];
+      if (!constants.has(info.name)) this.#add(scope, info.name, { kind: "input", info }, type);
+    });
+  }
+
+  #visitNode(node: NodeProto, scope: Scope): void {
+    const { graph } = scope;
+    const inputs = node.input.map((name) =>
+      name === "" ? undefined : scope.find(name, displayNameOf(node)),
+    );
+    inputs.forEach((value, position) => value?.uses.push({ kind: "node", graph, node, position }));
+    const types = inputs.map((value) => value?.type);
+    const bodies = subgraphsOf(node).map((body) =>
+      this.#visitGraph(body, scope, inferSubgraphInputTypes(node, types)),
+    );
+    const outputTypes = inferOutputTypes(node, findSignature(node, this.#opsets), types, bodies);
+    this.#nodes.push(node);
+    this.#inputs.set(node, inputs);
+    this.#outputs.set(
+      node,
+      node.output.map((name, position) =>
+        name === ""
+          ? undefined
+          : this.#add(scope, name, { kind: "node", node, position }, outputTypes[position]),
+      ),
+    );
+  }
+
+  #add(scope: Scope, name: string, origin: Origin, type: ValueType | undefined): MutableValue {
+    const { graph } = scope;
+    const value: MutableValue = {
+      name,
+      graph,
+      origin,
+      type: type ?? scope.declaredType(name),
+      uses: [],
+    };
+    scope.add(value);
+    this.#values.push(value);
+    return value;
+  }
+}
+
+/**
+ * The names that a graph's nodes can read: its own values so far, and those of the enclosing
+ * graphs.
+ */
 class Scope {
+  readonly graph: GraphProto;
   readonly #values = new Map<string, MutableValue>();
+  readonly #declaredTypes: ReadonlyMap<string, ValueType | undefined>;
   readonly #outer: Scope | undefined;
 
-  constructor(outer: Scope | undefined) {
+  constructor(graph: GraphProto, outer: Scope | undefined) {
+    this.graph = graph;
     this.#outer = outer;
+    this.#declaredTypes = new Map(
+      [...graph.valueInfo, ...graph.output].map(({ name, type }) => [name, valueTypeOf(type)]),
+    );
+  }
+
+  declaredType(name: string): ValueType | undefined {
+    return this.#declaredTypes.get(name);
   }
 
   add(value: MutableValue): void {
@@ -177,7 +213,7 @@ class Scope {
     const value = this.#values.get(name) ?? this.#outer?.find(name, reader);
     if (value === undefined)
       throw onnxErrors.invalidModelFile(
-        `${reader} reads ${JSON.stringify(name)}, which nothing before it makes`,
+        `${reader} reads ${JSON.stringify(name)}, which is not defined before it`,
       );
     return value;
   }

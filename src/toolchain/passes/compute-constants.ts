@@ -1,5 +1,6 @@
-// Computes the values of a graph that do not depend on its inputs, with the runtime: level by level, each level's nodes in
-// a graph of their own. Its shapes are known before it runs, so that nothing is computed that is too large.
+// Computes the values of a graph that do not depend on its inputs, with the runtime. Each level of
+// the graph runs as a separate model, whose output shapes are known beforehand, so oversized
+// results are never computed.
 
 import { create } from "@bufbuild/protobuf";
 import { EdgeTierError } from "../../core/errors.ts";
@@ -21,7 +22,10 @@ import { datatypeOf, toTensorProto } from "../onnx/tensor-conversion.ts";
 import type { Value, ValueTable } from "../onnx/value-table.ts";
 import { subgraphsOf } from "../onnx/graph-traversal.ts";
 
-/** What differs from run to run; and what is stored in 8 bits, which is to stay so. */
+/**
+ * Operators whose results vary between runs, and operators on 8-bit values, which are to remain
+ * 8-bit.
+ */
 const UNFOLDABLE_OPS = new Set([
   "RandomNormal",
   "RandomNormalLike",
@@ -34,12 +38,17 @@ const UNFOLDABLE_OPS = new Set([
   "DequantizeLinear",
   "DynamicQuantizeLinear",
 ]);
-/** Their size depends on the numbers, but not beyond the input's, times its dimensions. */
+/**
+ * The output size of these depends on values, but is bounded by the input's size times its rank.
+ */
 const BOUNDED_SIZE_OPS = new Set(["NonZero", "Compress", "Unique"]);
-/** One result; larger ones are left to be computed with each request. */
+/** Maximum size of one result. Larger ones are computed with each request. */
 const MAX_CONSTANT_BYTES = 256 * 1024 * 1024;
 
-/** @returns constants of all kinds; those that had to be computed under no name of the graph's */
+/**
+ * @returns constants of every kind; the tensors of computed ones do not have the names of their
+ * values
+ */
 export async function computeConstants(
   model: Model,
   table: ValueTable,
@@ -90,7 +99,7 @@ function isFoldable(node: NodeProto, table: ValueTable): boolean {
 
 type ComputedConstants = readonly (readonly [Value, TensorProto])[];
 
-/** Nodes that the runtime cannot compute, or not within the bounds, are left out. */
+/** Leaves out nodes that the runtime cannot compute, or whose results are too large. */
 async function computeNodes(
   model: Model,
   table: ValueTable,
@@ -139,11 +148,12 @@ function isSmall(spec: TensorSpec | undefined): boolean {
       MAX_CONSTANT_BYTES
     );
   } catch {
-    return false; // too many elements to count
+    // The shape has too many elements to count.
+    return false;
   }
 }
 
-/** Under names of their own: nodes of different graphs may use the same names. */
+/** Renames all values, because nodes of different graphs may use the same names. */
 function buildConstantModel(
   { irVersion, opsetImport }: Model,
   table: ValueTable,

@@ -1,4 +1,4 @@
-// Lets equal initializers of a graph be one.
+// Merges equal initializers of a graph.
 
 import { sha256HexSync } from "../sha256-sync.ts";
 import { byteView } from "../../core/bytes.ts";
@@ -9,12 +9,12 @@ import { toTensor } from "../onnx/tensor-conversion.ts";
 import type { Value } from "../onnx/value-table.ts";
 import { buildSortedValueTable } from "./pass.ts";
 
-/** @returns initializers removed */
+/** @returns the number of removed initializers */
 export function dedupeInitializers(model: Model): number {
   const table = buildSortedValueTable(model);
   const seen = new Map<string, Value>();
   const replacements = new Map<Value, Value>();
-  const numbers = new Map(
+  const graphNumbers = new Map(
     [...new Set(table.values.map(({ graph }) => graph))].map((graph, number) => [graph, number]),
   );
   for (const value of table.values) {
@@ -22,28 +22,31 @@ export function dedupeInitializers(model: Model): number {
     const content =
       origin.kind === "initializer" && origin.isConstant ? contentKey(origin.tensor) : undefined;
     if (content === undefined) continue;
-    const key = `${numbers.get(graph)} ${content}`;
+    const key = `${graphNumbers.get(graph)} ${content}`;
     const first = seen.get(key);
     if (first === undefined) seen.set(key, value);
     else replacements.set(value, first);
   }
-  const gone = new Set(
+  const removed = new Set(
     [...replaceValues(table, replacements)].map(({ origin }) =>
       origin.kind === "initializer" ? origin.tensor : undefined,
     ),
   );
-  for (const graph of numbers.keys()) {
+  for (const graph of graphNumbers.keys()) {
     const names = new Set(
-      graph.initializer.filter((tensor) => gone.has(tensor)).map(({ name }) => name),
+      graph.initializer.filter((tensor) => removed.has(tensor)).map(({ name }) => name),
     );
-    graph.initializer = graph.initializer.filter((tensor) => !gone.has(tensor));
+    graph.initializer = graph.initializer.filter((tensor) => !removed.has(tensor));
     graph.input = graph.input.filter(({ name }) => !names.has(name));
     graph.valueInfo = graph.valueInfo.filter(({ name }) => !names.has(name));
   }
-  return gone.size;
+  return removed.size;
 }
 
-/** The same text only for equal tensors; undefined where it is not worth looking, as for texts. */
+/**
+ * Returns equal texts for equal tensors only, or undefined for tensors that are not compared, such
+ * as strings.
+ */
 function contentKey(tensor: TensorProto): string | undefined {
   const { rawData, dims, dataType } = tensor;
   const listed = rawData.length > 0 ? undefined : toTensor(tensor);

@@ -1,5 +1,6 @@
-// Folds BatchNormalization into the Conv, ConvTranspose or Gemm before it: y = s (x - mean) / sqrt(variance + epsilon) + b
-// is a factor and a summand for each channel, which weights and bias can hold.
+// Folds BatchNormalization into the preceding Conv, ConvTranspose or Gemm. The normalization
+// y = s (x - mean) / sqrt(variance + epsilon) + b is one factor and one offset per channel, which
+// weights and bias can absorb.
 
 import { readFloatConstant } from "../onnx/constants.ts";
 import { UniqueNames, NodeChanges } from "../onnx/graph-edits.ts";
@@ -12,10 +13,10 @@ import type { ValueTable } from "../onnx/value-table.ts";
 import { findWeightedLayer, replaceLayerConstants } from "./weighted-layer.ts";
 import { buildSortedValueTable } from "./pass.ts";
 
-/** Before it, a node says itself whether it trains. */
+/** In earlier versions, the node's own attribute selects training or inference. */
 const MIN_OPSET = 7;
 
-/** @returns nodes folded */
+/** @returns the number of folded nodes */
 export function foldBatchNorm(model: Model): number {
   if ((opsetsOf(model).get("") ?? 0) < MIN_OPSET) return 0;
   const table = buildSortedValueTable(model);
@@ -26,13 +27,14 @@ export function foldBatchNorm(model: Model): number {
     const [input] = table.inputsOf(node);
     if (!isOnnxOp(node, "BatchNormalization") || soleConsumerOf(input) !== node) continue;
     const layer = findWeightedLayer(input, table);
-    const line = layer && readChannelAffine(node, table, layer.channels);
-    if (layer === undefined || line === undefined) continue;
+    const affine = layer && readChannelAffine(node, table, layer.channels);
+    if (layer === undefined || affine === undefined) continue;
     const weights = layer.weights.map(
-      (weight, index) => weight * (line.scales[layer.channelOf(index)] ?? 0),
+      (weight, index) => weight * (affine.scales[layer.channelOf(index)] ?? 0),
     );
     const bias = layer.bias.map(
-      (summand, channel) => summand * (line.scales[channel] ?? 0) + (line.offsets[channel] ?? 0),
+      (summand, channel) =>
+        summand * (affine.scales[channel] ?? 0) + (affine.offsets[channel] ?? 0),
     );
     replaceLayerConstants(model, names, layer, { weights, bias });
     layer.node.output[0] = node.output[0] ?? "";
@@ -48,19 +50,21 @@ interface ChannelAffine {
   readonly offsets: Float64Array;
 }
 
-/** Undefined for one that trains, or whose parameters are not FP32 constants for each channel. */
+/**
+ * Returns undefined if the node trains, or if its parameters are not one FP32 constant per channel.
+ */
 function readChannelAffine(
   node: NodeProto,
   table: ValueTable,
   channels: number,
 ): ChannelAffine | undefined {
-  const inInference =
+  const isInference =
     readIntAttribute(node, "training_mode", 0) === 0 &&
     readIntAttribute(node, "spatial", 1) === 1 &&
     node.output.slice(1).every((name) => name === "");
   const [scale, shift, mean, variance] = table.inputsOf(node).slice(1).map(readFloatConstant);
   if (
-    !inInference ||
+    !isInference ||
     ![scale, shift, mean, variance].every((values) => values?.length === channels)
   )
     return undefined;

@@ -1,4 +1,5 @@
-// Stores what does not depend on the model's inputs as initializers, computed once (compute-constants.ts).
+// Stores values that do not depend on the model's inputs as initializers; compute-constants.ts
+// computes them.
 
 import { readConstantTensor } from "../onnx/constants.ts";
 import { NodeChanges } from "../onnx/graph-edits.ts";
@@ -11,11 +12,14 @@ import { computeConstants } from "./compute-constants.ts";
 import { type PassContext, buildSortedValueTable } from "./pass.ts";
 
 export interface ConstantFoldingOptions {
-  /** How much larger a result may be than the constants that nothing else needs. */
+  /** Maximum growth: the result's size minus the size of the constants that become unused. */
   readonly maxGrowthBytes?: number;
 }
 
-/** Constant nodes become initializers too. An output of a graph stays computed. @returns nodes removed */
+/**
+ * Constant nodes also become initializers. Graph outputs remain computed.
+ * @returns the number of removed nodes
+ */
 export async function foldConstants(
   model: Model,
   { runtime }: PassContext,
@@ -24,7 +28,8 @@ export async function foldConstants(
   const table = buildSortedValueTable(model);
   const known = await computeConstants(model, table, runtime);
   const removed = new Set<NodeProto>();
-  // From the last to the first: it is decided of all readers before, so what is read by none that stays is not stored.
+  // In reverse order, all readers of a value are decided before it, so values without remaining
+  // readers are not stored.
   for (const node of table.nodes.toReversed()) {
     const results = table.outputsOf(node).filter((value) => value !== undefined);
     if (
@@ -49,22 +54,27 @@ export async function foldConstants(
   return removed.size;
 }
 
-/** Of the constants that only this node and what leads to it need; of a Constant node, its own. */
+/**
+ * Sums the constants that only this node and its predecessors need. A Constant node frees its own
+ * value.
+ */
 function freedBytes(node: NodeProto, table: ValueTable, removed: ReadonlySet<NodeProto>): number {
-  const before = new Set([node]);
+  const predecessors = new Set([node]);
   const read = new Set<Value>();
   const waiting = [node];
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
     for (const value of table.inputsOf(next)) {
       if (value === undefined) continue;
       read.add(value);
-      if (value.origin.kind !== "node" || before.has(value.origin.node)) continue;
-      before.add(value.origin.node);
+      if (value.origin.kind !== "node" || predecessors.has(value.origin.node)) continue;
+      predecessors.add(value.origin.node);
       waiting.push(value.origin.node);
     }
   }
   const isFreed = ({ uses }: Value) =>
-    uses.every((use) => use.kind === "node" && (before.has(use.node) || removed.has(use.node)));
+    uses.every(
+      (use) => use.kind === "node" && (predecessors.has(use.node) || removed.has(use.node)),
+    );
   return [...table.outputsOf(node), ...[...read].filter(isFreed)].reduce(
     (total, value) => total + tensorBytes(readConstantTensor(value)),
     0,

@@ -1,4 +1,5 @@
-// Makes a constant that is added after a layer the layer's bias, and MatMul with such an Add a Gemm.
+// Merges a constant that is added after a layer into the layer's bias; MatMul with such an Add
+// becomes Gemm.
 
 import { readConstantTensor } from "../onnx/constants.ts";
 import { UniqueNames, NodeChanges, setInput } from "../onnx/graph-edits.ts";
@@ -18,10 +19,10 @@ import {
 } from "./weighted-layer.ts";
 import { buildSortedValueTable } from "./pass.ts";
 
-/** Before it, Add and Gemm broadcast only where an attribute says so. */
+/** In earlier versions, Add and Gemm broadcast only if an attribute says so. */
 const MIN_OPSET = 7;
 
-/** @returns Adds that are gone */
+/** @returns the number of removed Adds */
 export function mergeBias(model: Model): number {
   if ((opsetsOf(model).get("") ?? 0) < MIN_OPSET) return 0;
   const table = buildSortedValueTable(model);
@@ -32,17 +33,20 @@ export function mergeBias(model: Model): number {
   for (const node of table.nodes) {
     if (!isOnnxOp(node, "Add")) continue;
     const [left, right] = table.inputsOf(node);
-    const maker = mergedInto(node, left, right) ?? mergedInto(node, right, left);
-    if (maker === undefined) continue;
-    maker.output[0] = node.output[0] ?? "";
-    changed.add(maker);
+    const producer = mergeIntoProducer(node, left, right) ?? mergeIntoProducer(node, right, left);
+    if (producer === undefined) continue;
+    producer.output[0] = node.output[0] ?? "";
+    changed.add(producer);
     changes.remove(node);
   }
   changes.apply(model);
   return changed.size;
 
-  /** The node that adds `summand` to `value` itself from now on. */
-  function mergedInto(
+  /**
+   * @returns the producer of `value`, which now adds `summand` itself; undefined if they cannot be
+   * merged
+   */
+  function mergeIntoProducer(
     add: NodeProto,
     value: Value | undefined,
     summand: Value | undefined,
@@ -53,20 +57,20 @@ export function mergeBias(model: Model): number {
       soleConsumerOf(value) !== add
     )
       return undefined;
-    return intoLayer(value, summand) ?? intoGemm(value, summand);
+    return mergeIntoLayer(value, summand) ?? mergeIntoGemm(value, summand);
   }
 
-  function intoLayer(value: Value, summand: Value | undefined): NodeProto | undefined {
+  function mergeIntoLayer(value: Value, summand: Value | undefined): NodeProto | undefined {
     const layer = findWeightedLayer(value, table);
     const added = layer && readPerChannelConstant(summand, layer.channels, layer.rank, 1);
     if (layer === undefined || added === undefined) return undefined;
     replaceLayerConstants(model, names, layer, {
-      bias: layer.bias.map((one, channel) => one + (added[channel] ?? 0)),
+      bias: layer.bias.map((bias, channel) => bias + (added[channel] ?? 0)),
     });
     return layer.node;
   }
 
-  function intoGemm(value: Value, summand: Value | undefined): NodeProto | undefined {
+  function mergeIntoGemm(value: Value, summand: Value | undefined): NodeProto | undefined {
     const node = producerOf(value, "MatMul");
     const [first, second] = node === undefined ? [] : table.inputsOf(node);
     const dims = readConstantTensor(second)?.dims;

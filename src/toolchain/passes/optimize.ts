@@ -1,4 +1,4 @@
-// Runs passes on a model, and tells what each did.
+// Runs passes on a model and reports the effect of each.
 
 import { toolchainErrors } from "../errors.ts";
 import { type Model, serializeModel } from "../onnx/model-file.ts";
@@ -7,7 +7,7 @@ import { GRAPH_PASSES, RUNTIME_PASSES } from "./passes.ts";
 import { countNodes, countNonStandardOperators } from "./runtime-optimization.ts";
 
 export interface OptimizeOptions extends PassContext {
-  /** Names; all of `GRAPH_PASSES` by default. */
+  /** Names of passes; all of `GRAPH_PASSES` by default. */
   readonly passes?: readonly string[];
   readonly onProgress?: (event: { readonly pass: string; readonly round: number }) => void;
 }
@@ -15,30 +15,33 @@ export interface OptimizeOptions extends PassContext {
 export interface OptimizeReport {
   readonly before: GraphSize;
   readonly after: GraphSize;
-  /** In the order of their first run; those that changed nothing too. */
+  /** In the order of first execution, including passes without changes. */
   readonly passes: readonly PassReport[];
-  /** Operators that are not ONNX's own: another runtime may not have them. */
+  /** Counts of operators outside the ONNX standard, which other runtimes may not support. */
   readonly foreignOperators: Readonly<Record<string, number>>;
 }
 
 export interface GraphSize {
   readonly nodes: number;
-  /** Of the file. */
+  /** Size of the serialized file. */
   readonly bytes: number;
 }
 
 export interface PassReport {
   readonly pass: string;
   readonly changes: number;
-  /** Negative where something is gone. */
+  /** Difference in nodes; negative if nodes were removed. */
   readonly nodes: number;
   readonly bytes: number;
 }
 
-/** One pass makes room for another; more rounds than this have not been seen to change anything. */
+/** Each pass can enable others. No model is known to change after this many rounds. */
 const MAX_ROUNDS = 8;
 
-/** Changes the model. The same model and passes give the same result. @throws unknown_pass, session_failed, invalid_model_file */
+/**
+ * Changes the model. The result is deterministic for a model and its passes.
+ * @throws unknown_pass, session_failed, invalid_model_file
+ */
 export async function optimize(
   model: Model,
   {
@@ -54,7 +57,7 @@ export async function optimize(
   );
   let size = before;
 
-  async function run(pass: Pass, round: number): Promise<number> {
+  async function runPass(pass: Pass, round: number): Promise<number> {
     onProgress({ pass: pass.name, round });
     const changes = await pass.run(model, { runtime });
     const report = reports.get(pass);
@@ -71,13 +74,13 @@ export async function optimize(
     return changes;
   }
 
-  const own = chosen.filter((pass) => !RUNTIME_PASSES.includes(pass));
+  const graphPasses = chosen.filter((pass) => !RUNTIME_PASSES.includes(pass));
   for (let round = 1; round <= MAX_ROUNDS; round++) {
     let changes = 0;
-    for (const pass of own) changes += await run(pass, round);
+    for (const pass of graphPasses) changes += await runPass(pass, round);
     if (changes === 0) break;
   }
-  for (const pass of chosen) if (RUNTIME_PASSES.includes(pass)) await run(pass, 1);
+  for (const pass of chosen) if (RUNTIME_PASSES.includes(pass)) await runPass(pass, 1);
   return {
     before,
     after: size,
@@ -88,11 +91,11 @@ export async function optimize(
 
 function findPass(name: string): Pass {
   const all = [...GRAPH_PASSES, ...RUNTIME_PASSES];
-  const pass = all.find((one) => one.name === name);
+  const pass = all.find((candidate) => candidate.name === name);
   if (pass === undefined)
     throw toolchainErrors.unknownPass(
       name,
-      all.map((one) => one.name),
+      all.map((candidate) => candidate.name),
     );
   return pass;
 }

@@ -1,4 +1,4 @@
-// A pass: one change of a graph that does not change what it answers, within rounding.
+// Defines a pass: one transformation of a graph that preserves its outputs, within rounding.
 
 import type { Model } from "../onnx/model-file.ts";
 import { sortTopologically } from "../onnx/topological-sort.ts";
@@ -6,18 +6,21 @@ import { type ValueTable, buildValueTable } from "../onnx/value-table.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 
 export interface PassContext {
-  /** For passes that compute: the CPU. */
+  /** The CPU runtime, for passes that compute values. */
   readonly runtime: Runtime;
 }
 
 export interface Pass {
   readonly name: string;
   readonly description: string;
-  /** Changes the model, but no tensor's bytes in place: they may be views of a file. @returns how many changes */
+  /**
+   * Changes the model, but no tensor's bytes in place, because they may be views of a file.
+   * @returns the number of changes
+   */
   run(model: Model, tools: PassContext): number | Promise<number>;
 }
 
-/** Of a model whose nodes may be in any order; they are in order afterwards. */
+/** Sorts the nodes of the model topologically, then builds its value table. */
 export function buildSortedValueTable(model: Model): ValueTable {
   sortTopologically(model);
   return buildValueTable(model);

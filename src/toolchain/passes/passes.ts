@@ -1,4 +1,4 @@
-// All passes by name, in the order in which they are run.
+// Lists all passes by name, in their order of execution.
 
 import { removeRedundantCasts } from "../onnx/redundant-casts.ts";
 import { freezeInitializers } from "../onnx/initializers.ts";
@@ -11,49 +11,56 @@ import { removeIdentity } from "./remove-identity.ts";
 import { removeUnused } from "./remove-unused.ts";
 import { optimizeWithRuntime, GRAPH_OPTIMIZATION_LEVELS } from "./runtime-optimization.ts";
 
-/** Run by default, again and again until none changes anything. */
+/** The default passes, which repeat until none of them changes the graph. */
 export const GRAPH_PASSES: readonly Pass[] = [
   {
     name: "freeze-defaults",
-    description: "weights that are listed as inputs become constants",
+    description: "turn weights that are listed as inputs into constants",
     run: freezeInitializers,
   },
-  { name: "remove-identity", description: "Identity and Dropout go", run: removeIdentity },
+  {
+    name: "remove-identity",
+    description: "remove Identity and Dropout nodes",
+    run: removeIdentity,
+  },
   {
     name: "remove-casts",
-    description: "casts go that change nothing",
+    description: "remove casts without effect",
     run: (model) => (buildSortedValueTable(model), removeRedundantCasts(model).size),
   },
   {
     name: "fold-constants",
-    description: "what depends on no input is computed and stored",
+    description: "compute and store values that depend on no input",
     run: foldConstants,
   },
   {
     name: "merge-bias",
-    description: "a constant added after Conv, Gemm or MatMul becomes its bias",
+    description: "merge constants added after Conv, Gemm or MatMul into the bias",
     run: mergeBias,
   },
   {
     name: "fold-batch-norm",
-    description: "BatchNormalization goes into the weights before it",
+    description: "fold BatchNormalization into the preceding weights",
     run: foldBatchNorm,
   },
   {
     name: "dedupe-initializers",
-    description: "equal constants become one",
+    description: "merge equal constants",
     run: dedupeInitializers,
   },
   {
     name: "remove-unused",
-    description: "nodes and constants go that no output needs",
+    description: "remove nodes and constants that no output needs",
     run: removeUnused,
   },
 ];
 
-/** ONNX Runtime's own optimisation at each level: only where it is asked for, once, after the others. */
+/**
+ * ONNX Runtime's own optimization at each level. These run only if requested, once, after all other
+ * passes.
+ */
 export const RUNTIME_PASSES: readonly Pass[] = GRAPH_OPTIMIZATION_LEVELS.map((level) => ({
   name: `onnxruntime-${level}`,
-  description: `ONNX Runtime's own optimisation, level ${level}`,
+  description: `apply ONNX Runtime's own optimization, level ${level}`,
   run: (model) => optimizeWithRuntime(model, level),
 }));

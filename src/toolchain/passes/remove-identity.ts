@@ -1,4 +1,4 @@
-// Removes nodes that give what they take: Identity, and Dropout as it is in inference.
+// Removes nodes that return their input: Identity, and Dropout in inference mode.
 
 import { readConstantTensor } from "../onnx/constants.ts";
 import { NodeChanges } from "../onnx/graph-edits.ts";
@@ -11,10 +11,13 @@ import { replaceValues } from "../onnx/replace-values.ts";
 import type { Value, ValueTable } from "../onnx/value-table.ts";
 import { buildSortedValueTable } from "./pass.ts";
 
-/** From this version on, Dropout is no training unless it is told so. */
+/** From this version on, Dropout runs in inference mode unless an input selects training. */
 const DROPOUT_INFERENCE_OPSET = 7;
 
-/** An output that is an input, or a constant, keeps its Identity. @returns nodes removed */
+/**
+ * An output that is also an input or a constant keeps its Identity.
+ * @returns the number of removed nodes
+ */
 export function removeIdentity(model: Model): number {
   const table = buildSortedValueTable(model);
   const opset = opsetsOf(model).get("") ?? 0;
@@ -30,11 +33,11 @@ export function removeIdentity(model: Model): number {
     )
       replacements.set(output, input);
   }
-  const gone = replaceValues(table, replacements);
+  const unread = replaceValues(table, replacements);
   const changes = new NodeChanges();
-  for (const { origin } of gone) if (origin.kind === "node") changes.remove(origin.node);
+  for (const { origin } of unread) if (origin.kind === "node") changes.remove(origin.node);
   changes.apply(model);
-  return gone.size;
+  return unread.size;
 }
 
 function isInference(node: NodeProto, table: ValueTable, opset: number): boolean {

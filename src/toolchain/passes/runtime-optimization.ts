@@ -1,9 +1,11 @@
-// ONNX Runtime's own optimisation of a graph, stored instead of made again with each session.
+// Applies ONNX Runtime's own graph optimization once and stores the result, instead of repeating it
+// in each session.
 //
-// `basic` keeps to ONNX's operators and folds constants. `extended` fuses nodes into operators of ONNX Runtime's own
-// (domain com.microsoft), which its CPU kernels have, in the edge's engine as well, but other runtimes do not. `all` lays
-// tensors out for the processor that it runs on (com.microsoft.nchwc): the result is for machines like it, and never for
-// the edge. https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html
+// `basic` keeps to ONNX's operators and folds constants. `extended` fuses nodes into ONNX Runtime's
+// own operators (domain com.microsoft). Its CPU kernels have these, in the edge's engine as well,
+// but other runtimes do not. `all` lays tensors out for the processor that it runs on
+// (com.microsoft.nchwc). Its result suits similar machines only, and never the edge.
+// https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -20,33 +22,36 @@ import { traverseGraphs } from "../onnx/graph-traversal.ts";
 export const GRAPH_OPTIMIZATION_LEVELS = ["basic", "extended", "all"] as const;
 export type GraphOptimizationLevel = (typeof GRAPH_OPTIMIZATION_LEVELS)[number];
 
-/** Changes the model. @returns how many nodes are gone @throws session_failed */
+/** Changes the model. @returns the number of removed nodes @throws session_failed */
 export async function optimizeWithRuntime(
   model: Model,
   level: GraphOptimizationLevel,
 ): Promise<number> {
   const before = countNodes(model);
-  const optimised = parseModel(await optimizeBytes(serializeModel(model), level, "onnx"));
-  const { graph, functions, irVersion } = optimised;
+  const optimized = parseModel(await optimizeBytes(serializeModel(model), level, "onnx"));
+  const { graph, functions, irVersion } = optimized;
   const used = new Set(
-    [...traverseNodes(optimised), ...functions.flatMap(({ node }) => node)].map(domainOf),
+    [...traverseNodes(optimized), ...functions.flatMap(({ node }) => node)].map(domainOf),
   );
-  // ONNX Runtime writes every domain that it knows.
-  const opsetImport = optimised.opsetImport.filter(
-    (one) => domainOf(one) === "" || used.has(domainOf(one)),
+  // ONNX Runtime declares every domain that it knows.
+  const opsetImport = optimized.opsetImport.filter(
+    (entry) => domainOf(entry) === "" || used.has(domainOf(entry)),
   );
   Object.assign(model, { graph, functions, irVersion, opsetImport });
   return Math.max(0, before - countNodes(model));
 }
 
-/** @param format that ONNX Runtime takes from the name of the file it writes @throws session_failed */
+/**
+ * @param format ONNX Runtime derives the output format from this file extension
+ * @throws session_failed
+ */
 export async function optimizeBytes(
   bytes: Uint8Array,
   level: GraphOptimizationLevel,
   format: "onnx" | "ort",
 ): Promise<Uint8Array> {
-  const folder = await mkdtemp(join(tmpdir(), "edgetier-optimise-"));
-  const path = join(folder, `optimised.${format}`);
+  const folder = await mkdtemp(join(tmpdir(), "edgetier-optimize-"));
+  const path = join(folder, `optimized.${format}`);
   try {
     const session = await InferenceSession.create(bytes, {
       ...toOrtOptions({ graphOptimization: level }),
@@ -67,7 +72,7 @@ export function* traverseNodes(model: Model): Generator<NodeProto> {
 
 export const countNodes = (model: Model): number => [...traverseNodes(model)].length;
 
-/** Operators that are not ONNX's own, as `domain.operator`, with how many nodes use each. */
+/** Counts the nodes of each operator outside the ONNX standard, as `domain.operator`. */
 export function countNonStandardOperators(model: Model): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   for (const node of traverseNodes(model)) {

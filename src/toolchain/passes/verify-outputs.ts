@@ -1,4 +1,4 @@
-// Whether a changed graph answers as the original does, on the same inputs.
+// Verifies that a changed graph has the outputs of the original, for the same inputs.
 
 import { toolchainErrors } from "../errors.ts";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
@@ -8,28 +8,32 @@ import { createWarmUpInputs } from "../engine/synthetic-inputs.ts";
 import { randomizeTensors } from "../fp16/compare-models.ts";
 import { DifferenceAccumulator, type OutputDifference } from "../fp16/output-difference.ts";
 
-/** Beyond rounding: a graph of hundreds of layers in FP32, summed in another order, is off by a thousandth of this. */
+/**
+ * Exceeds rounding: reordered FP32 sums in a graph of hundreds of layers differ by a thousandth of
+ * this.
+ */
 export const DEFAULT_TOLERANCE = 1e-3;
 
 export interface OutputVerification {
   readonly runs: number;
   readonly outputs: readonly OutputDifference[];
-  /** What is not as it was; empty where all is. */
+  /** Differences beyond the tolerance; empty if the outputs match. */
   readonly problems: readonly string[];
 }
 
 export interface VerificationOptions {
-  /** Made up from a seed by default. */
+  /** Generated from a seed by default. */
   readonly inputs?: readonly NamedTensors[];
-  /** Of the largest magnitude of each output, that a number of it may be off by. */
+  /** Allowed deviation of a value, relative to the largest magnitude of its output. */
   readonly tolerance?: number;
 }
 
-/** Inputs of each shape that are made up. */
+/** Number of generated inputs per shape. */
 const RUNS_PER_SHAPE = 4;
 
 /**
- * @throws session_failed if one does not load, or the changed one does not run; not_comparable if the original does not run
+ * @throws session_failed if either graph does not load or the changed one does not run;
+ * not_comparable if the original does not run
  */
 export async function verifyOutputs(
   runtime: Runtime,
@@ -52,37 +56,39 @@ export async function verifyOutputs(
 
 type RunnableSession = Pick<Session, "inputs" | "outputs" | "run">;
 
-/** As `verifyOutputs`, of sessions that are open. */
+/** Like `verifyOutputs`, for open sessions. */
 export async function verifySessions(
   original: RunnableSession,
   changed: RunnableSession,
   { inputs = generateInputs(original.inputs), tolerance = DEFAULT_TOLERANCE }: VerificationOptions,
 ): Promise<OutputVerification> {
-  const sums = new Map(original.outputs.map(({ name }) => [name, new DifferenceAccumulator(name)]));
+  const accumulators = new Map(
+    original.outputs.map(({ name }) => [name, new DifferenceAccumulator(name)]),
+  );
   const problems = new Set<string>();
   for (const tensors of inputs) {
     const expected = await original.run(tensors).catch((error: unknown) => {
       throw toolchainErrors.notComparable(reasonOf(error), error);
     });
     const found = await changed.run(tensors);
-    for (const [name, differences] of sums) {
+    for (const [name, differences] of accumulators) {
       const problem = findExactMismatch(expected[name], found[name]);
       if (problem !== undefined) problems.add(`output ${name} ${problem}`);
       else differences.add(expected[name], found[name]);
     }
   }
-  const outputs = [...sums.values()].map((one) => one.result());
+  const outputs = [...accumulators.values()].map((accumulator) => accumulator.result());
   for (const { output, maxAbsolute, largest, lost } of outputs) {
-    if (lost > 0) problems.add(`output ${output} has ${lost} numbers that are not finite and were`);
+    if (lost > 0) problems.add(`output ${output} has ${lost} new non-finite values`);
     if (maxAbsolute > tolerance * largest)
       problems.add(
-        `output ${output} is off by ${maxAbsolute.toPrecision(3)}, with numbers up to ${largest.toPrecision(3)}`,
+        `output ${output} deviates by ${maxAbsolute.toPrecision(3)}, with values up to ${largest.toPrecision(3)}`,
       );
   }
   return { runs: inputs.length, outputs, problems: [...problems] };
 }
 
-/** Shapes, types, whole numbers, texts, and what is not finite are to be the same. */
+/** Compares shapes, types, integers, texts and non-finite values, which must be identical. */
 function findExactMismatch(
   expected: Tensor | undefined,
   found: Tensor | undefined,
@@ -108,19 +114,24 @@ function findExactMismatch(
         expected.datatype === "FP32" || expected.datatype === "FP64"
           ? Number.isFinite
           : () => false;
-      const at = expected.data.findIndex(
+      const position = expected.data.findIndex(
         (value: number | bigint, index: number) =>
           !mayDiffer(value) && !Object.is(value, found.data[index]),
       );
-      return at < 0 ? undefined : `is ${found.data[at]} instead of ${expected.data[at]} at ${at}`;
+      return position < 0
+        ? undefined
+        : `is ${found.data[position]} instead of ${expected.data[position]} at index ${position}`;
     }
   }
 }
 
-/** Of one input that is made up: a file may declare any. */
+/** Maximum size of one generated input, because a file may declare any shape. */
 const MAX_INPUT_ELEMENTS = 64 * 1024 * 1024;
 
-/** Made from a seed: real numbers from -1 to 1, and 0 or 1 where they are whole. @throws not_comparable for texts, and for what is huge */
+/**
+ * Generates inputs from a seed: real numbers from -1 to 1, and integers 0 or 1.
+ * @throws not_comparable for text inputs and huge shapes
+ */
 export function generateInputs(specs: readonly TensorSpec[]): NamedTensors[] {
   for (const { name, datatype, shape } of specs) {
     if (datatype === "BYTES") throw toolchainErrors.notComparable(`input ${name} takes text`);
@@ -140,6 +151,6 @@ export function assertOutputsMatch({ problems }: OutputVerification): void {
   if (problems.length > 0) throw toolchainErrors.outputsChanged(problems);
 }
 
-/** For callers to whom it is no failure that a graph does not run on made-up inputs. */
+/** For callers that tolerate graphs that do not run on generated inputs. */
 export const isNotComparableError = (error: unknown): error is EdgeTierError =>
   error instanceof EdgeTierError && error.code === "not_comparable";

@@ -1,4 +1,5 @@
-// A layer with weights, as passes that change weights and biases see it: Conv, ConvTranspose or Gemm with FP32 constants.
+// Describes a layer for passes that edit weights and biases: Conv, ConvTranspose or Gemm with FP32
+// constants.
 
 import { readFloatConstant, readConstantTensor } from "../onnx/constants.ts";
 import { UniqueNames, setInput } from "../onnx/graph-edits.ts";
@@ -13,20 +14,23 @@ import type { Value, ValueTable } from "../onnx/value-table.ts";
 export interface WeightedLayer {
   readonly node: NodeProto;
   readonly graph: GraphProto;
-  /** Of the output. */
+  /** Number of output channels. */
   readonly channels: number;
-  /** Of the output; channels are dimension 1. */
+  /** Rank of the output. Channels are dimension 1. */
   readonly rank: number;
   readonly weights: Float32Array;
-  /** Of the weights. */
+  /** Shape of the weights. */
   readonly dims: readonly bigint[];
-  /** The output channel that the weight at an index belongs to. */
+  /** Returns the output channel of the weight at an index. */
   channelOf(index: number): number;
-  /** One for each channel: 0 where there is none. With Gemm's beta in it. */
+  /** One value per channel, 0 if the layer has no bias. Includes Gemm's beta. */
   readonly bias: Float64Array;
 }
 
-/** @returns undefined for what is no such layer, or one whose weights or bias are not FP32 constants */
+/**
+ * @returns undefined if the node is not such a layer, or if its weights or bias are not FP32
+ * constants
+ */
 export function findWeightedLayer(
   value: Value | undefined,
   table: ValueTable,
@@ -62,16 +66,16 @@ function convGeometry(dims: readonly number[]): Geometry {
   return { channels, rank: dims.length, channelOf: (index) => Math.floor(index / size) };
 }
 
-/** [input channels, output channels of a group, ...kernel] */
+/** The weights have the shape [input channels, output channels per group, ...kernel]. */
 function convTransposeGeometry(node: NodeProto, dims: readonly number[]): Geometry {
-  const [inputs = 0, ofGroup = 0, ...kernel] = dims;
+  const [inputs = 0, perGroup = 0, ...kernel] = dims;
   const [groups, size] = [readIntAttribute(node, "group", 1), product(kernel)];
   const channelOf = (index: number) => {
     const row = Math.floor(index / size);
-    const group = Math.floor((Math.floor(row / ofGroup) * groups) / inputs);
-    return group * ofGroup + (row % ofGroup);
+    const group = Math.floor((Math.floor(row / perGroup) * groups) / inputs);
+    return group * perGroup + (row % perGroup);
   };
-  return { channels: ofGroup * groups, rank: dims.length, channelOf };
+  return { channels: perGroup * groups, rank: dims.length, channelOf };
 }
 
 function gemmGeometry(node: NodeProto, [rows = 0, columns = 0]: readonly number[]): Geometry {
@@ -83,7 +87,7 @@ function gemmGeometry(node: NodeProto, [rows = 0, columns = 0]: readonly number[
   };
 }
 
-/** Undefined for one that is no constant, or differs from row to row. */
+/** Returns undefined if the bias is not constant, or differs between rows. */
 function readBias(
   value: Value | undefined,
   channels: number,
@@ -91,12 +95,13 @@ function readBias(
 ): Float64Array | undefined {
   if (value === undefined) return new Float64Array(channels);
   const values = readPerChannelConstant(value, channels, 2, 1);
-  return values?.map((one) => one * factor);
+  return values?.map((bias) => bias * factor);
 }
 
 /**
- * A constant that is broadcast to [batch, channels, ...] with one number for each channel.
- * @param rank of what it is added to @param axis of the channels
+ * Reads a constant that broadcasts to [batch, channels, ...] with one number per channel.
+ * @param rank rank of the tensor that the constant is added to
+ * @param axis dimension of the channels
  */
 export function readPerChannelConstant(
   value: Value | undefined,
@@ -116,20 +121,23 @@ export function readPerChannelConstant(
     : new Float64Array(channels).fill(numbers[0] ?? 0);
 }
 
-/** Puts other constants in the place of the layer's; those may have other readers, and stay. Weights keep their shape. */
+/**
+ * Replaces the layer's constants. The old ones remain, because they may have other readers. Weights
+ * keep their shape.
+ */
 export function replaceLayerConstants(
   model: Model,
   names: UniqueNames,
   { node, graph, channels, dims }: WeightedLayer,
   { weights, bias }: { readonly weights?: Float32Array; readonly bias: Float64Array },
 ): void {
-  const add = (suffix: string, shape: readonly bigint[], data: Float32Array) => {
+  const addConstant = (suffix: string, shape: readonly bigint[], data: Float32Array) => {
     const name = names.reserve(`${node.output[0]}_${suffix}`);
     addInitializer(model, graph, makeTensor(name, "float", shape, data));
     return name;
   };
-  if (weights !== undefined) setInput(node, 1, add("weights", dims, weights));
-  setInput(node, 2, add("bias", [BigInt(channels)], Float32Array.from(bias)));
+  if (weights !== undefined) setInput(node, 1, addConstant("weights", dims, weights));
+  setInput(node, 2, addConstant("bias", [BigInt(channels)], Float32Array.from(bias)));
   removeAttribute(node, "beta");
 }
 

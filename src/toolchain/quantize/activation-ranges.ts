@@ -22,7 +22,7 @@ export type ActivationHistograms = ReadonlyMap<string, Histogram>;
  * Memory grows neither with the samples nor with the activations' sizes: 64 KiB for each activation, and what one run makes.
  * @param options with most layers in integers of those that the statistics are to serve
  * @param onSample is told how many samples have been run
- * @throws not_quantisable if there is no sample, or a number is not finite; session_failed
+ * @throws not_quantizable if there is no sample, or a number is not finite; session_failed
  */
 export async function collectHistograms(
   runtime: Runtime,
@@ -38,7 +38,7 @@ export async function collectHistograms(
   await captureActivations(runtime, model, [...statistics.keys()], samples, (observed) => {
     for (const [name, { data }] of observed) {
       if (statistics.get(name)?.add(data) === false)
-        throw toolchainErrors.notQuantisable(
+        throw toolchainErrors.notQuantizable(
           `${JSON.stringify(name)} has numbers that are not finite on sample ${done + 1}`,
           "Correct the samples, or the model.",
         );
@@ -46,7 +46,7 @@ export async function collectHistograms(
     onSample(++done);
   });
   if (done === 0)
-    throw toolchainErrors.notQuantisable(
+    throw toolchainErrors.notQuantizable(
       "there is no sample to find ranges on",
       "Give some: a hundred or more, like what the model will be asked.",
     );

@@ -31,7 +31,7 @@ export interface CorrectedBias {
  * corrected one by one, each with those before it quantised and corrected: as many runs over the samples as there are layers.
  * @param onLayer is told how many layers are done
  * @returns what was corrected; a MatMul that nothing is added to cannot be
- * @throws not_quantisable, session_failed
+ * @throws not_quantizable, session_failed
  */
 export async function correctBiases(
   runtime: Runtime,

@@ -24,7 +24,7 @@ export interface DynamicOptions extends LayerSelection, WeightOptions {}
 
 /**
  * Changes the model. The same model and options give the same result.
- * @throws not_quantisable
+ * @throws not_quantizable
  */
 export function quantizeDynamic(model: Model, options: DynamicOptions = {}): QuantizationReport {
   prepareGraph(model, options);
@@ -48,7 +48,7 @@ export function quantizeDynamic(model: Model, options: DynamicOptions = {}): Qua
       quantizeLayer(rewriter, layer, activationOf(layer.x), options);
   }
   if (layers.length === 0)
-    throw toolchainErrors.notQuantisable(
+    throw toolchainErrors.notQuantizable(
       noLayersReason(kept),
       "Dynamic quantisation is for MatMul and Gemm with constant weights, and for Gather of a table; convolutions take static quantisation.",
     );

@@ -30,7 +30,7 @@ export interface LayerSensitivity {
  * @param model gets names for its nodes, where it has none
  * @param onLayer is told how many layers are done
  * @returns the layers that hurt most first
- * @throws not_quantisable, session_failed
+ * @throws not_quantizable, session_failed
  */
 export async function rankLayers(
   runtime: Runtime,
@@ -67,7 +67,7 @@ function canQuantize(quantiser: QuantizeSelected, model: Model, name: string): b
     quantiser(model, { only: [name] });
     return true;
   } catch (error) {
-    if (error instanceof EdgeTierError && error.code === "not_quantisable") return false;
+    if (error instanceof EdgeTierError && error.code === "not_quantizable") return false;
     throw error;
   }
 }

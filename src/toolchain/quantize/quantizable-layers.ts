@@ -170,13 +170,13 @@ export interface LayerSelection {
   readonly only?: readonly string[] | undefined;
 }
 
-/** @throws not_quantisable for what is to be kept, and is not there */
+/** @throws not_quantizable for what is to be kept, and is not there */
 export function validateSelection({ graph }: Model, { keep = [] }: LayerSelection): void {
   const unknown = keep.find(
     (wanted) => !graph.node.some(({ name, opType }) => wanted === name || wanted === opType),
   );
   if (unknown !== undefined)
-    throw toolchainErrors.notQuantisable(
+    throw toolchainErrors.notQuantizable(
       `${JSON.stringify(unknown)}, to be kept, is neither an operator nor a node in it`,
       "Correct or leave out --keep.",
     );

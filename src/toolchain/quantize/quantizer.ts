@@ -49,14 +49,14 @@ export interface Quantizer {
   readonly equalizedPairs: readonly EqualizedPair[];
   /** For `rankLayers`. Biases are as they are. */
   readonly quantizeSelected: QuantizeSelected;
-  /** @param keep further operators or nodes that stay in FP32 @throws not_quantisable, session_failed */
+  /** @param keep further operators or nodes that stay in FP32 @throws not_quantizable, session_failed */
   quantize(keep?: readonly string[]): Promise<QuantizedGraph>;
 }
 
 /**
  * Does what does not depend on the layers that are kept: samples are run once, however many candidates are made.
  * @param model is not changed
- * @throws not_quantisable, session_failed
+ * @throws not_quantizable, session_failed
  */
 export async function createQuantizer(
   runtime: Runtime,
@@ -88,7 +88,7 @@ export async function createQuantizer(
     };
   }
   if (samples === undefined)
-    throw toolchainErrors.notQuantisable(
+    throw toolchainErrors.notQuantizable(
       "static quantisation finds its ranges on samples, and there are none",
       "Give some, or quantise dynamically.",
     );

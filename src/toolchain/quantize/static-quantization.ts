@@ -54,11 +54,11 @@ export interface QuantizationReport {
 /** The version of DequantizeLinear that takes a scale for each channel. */
 const MIN_OPSET = 13;
 
-/** Puts nodes in order, and gives each a name. @throws not_quantisable for operators of an old version, and for a selection of what is not there */
+/** Puts nodes in order, and gives each a name. @throws not_quantizable for operators of an old version, and for a selection of what is not there */
 export function prepareGraph(model: Model, selection: LayerSelection = {}): void {
   const opset = opsetsOf(model).get("") ?? 0;
   if (opset < MIN_OPSET)
-    throw toolchainErrors.notQuantisable(
+    throw toolchainErrors.notQuantizable(
       `it uses version ${opset} of ONNX's operators, and version ${MIN_OPSET} or later is needed`,
       "Export it again with a later opset, or use onnx.version_converter in Python.",
     );
@@ -69,7 +69,7 @@ export function prepareGraph(model: Model, selection: LayerSelection = {}): void
 
 /**
  * The activations whose ranges `quantizeStatic` needs, by the options with most of them: with fewer layers it needs fewer.
- * @throws not_quantisable
+ * @throws not_quantizable
  */
 export function findActivationsNeedingRanges(model: Model, options: StaticOptions = {}): string[] {
   prepareGraph(model, options);
@@ -79,7 +79,7 @@ export function findActivationsNeedingRanges(model: Model, options: StaticOption
 
 /**
  * Changes the model. The same model, ranges and options give the same result.
- * @throws not_quantisable if an activation has no range, or there is nothing to quantise
+ * @throws not_quantizable if an activation has no range, or there is nothing to quantise
  */
 export function quantizeStatic(
   model: Model,
@@ -88,14 +88,14 @@ export function quantizeStatic(
 ): QuantizationReport {
   const { activations: type = "uint8", symmetricActivations = false, perChannel = true } = options;
   if (type === "int8" && options.weights === "uint8")
-    throw toolchainErrors.notQuantisable(
+    throw toolchainErrors.notQuantizable(
       "signed activations go with signed weights only",
       "Take int8 weights, or uint8 activations.",
     );
   prepareGraph(model, options);
   const plan = planStaticQuantization(model, options);
   if (plan.layers.length + plan.embeddings.length === 0)
-    throw toolchainErrors.notQuantisable(
+    throw toolchainErrors.notQuantizable(
       noLayersReason(plan.fp32Layers),
       "Integers pay for Conv, MatMul and Gemm with constant weights, and for Gather of a table.",
     );
@@ -178,7 +178,7 @@ function computeActivationParams(
       );
     const range = joined ?? ranges.get(value.name);
     if (range === undefined)
-      throw toolchainErrors.notQuantisable(
+      throw toolchainErrors.notQuantizable(
         `the range of ${JSON.stringify(value.name)} is not known`,
         "Calibrate it on samples, with the same options or with ones that keep fewer layers.",
       );

@@ -1,6 +1,6 @@
-// Dense layers as plain numbers: what training changes, and graphs are written from.
+// Dense layers as plain arrays: training updates them, and ONNX graphs are written from them.
 
-/** y = x W + b; between layers a ReLU. */
+/** Computes y = x W + b. A ReLU follows every layer but the last. */
 export interface DenseLayer {
   readonly inputs: number;
   readonly outputs: number;
@@ -10,8 +10,8 @@ export interface DenseLayer {
 }
 
 /**
- * Uniform within 1/sqrt(inputs), as PyTorch's Linear begins.
- * @param widths of the input, of hidden layers, and of the output
+ * Draws weights and biases uniformly within ±1/sqrt(inputs), like PyTorch's `Linear`.
+ * @param widths input width, hidden widths and output width
  */
 export function initDenseLayers(widths: readonly number[], random: () => number): DenseLayer[] {
   return widths.slice(1).map((outputs, position) => {
@@ -27,7 +27,7 @@ export function initDenseLayers(widths: readonly number[], random: () => number)
   });
 }
 
-/** @param rows [n, inputs of the first layer] @returns [n, outputs of the last] */
+/** @param rows [n, inputs of the first layer] @returns [n, outputs of the last layer] */
 export function forwardLayers(layers: readonly DenseLayer[], rows: Float32Array): Float32Array {
   return layers.reduce((values, layer, position) => {
     const outputs = forwardLayer(layer, values);

@@ -1,119 +1,153 @@
-// Texts as the sum of their features' embeddings over the root of their number: the first layer of students on hashed n-grams.
+// Embedding bag: sums the embeddings of a text's features and divides by the square root of their number. It is the first
+// layer of students on hashed n-grams.
 
 import { Adam } from "./adam.ts";
 import { fakeQuantizeColumns } from "./fake-quantize.ts";
 import type { InputLayer } from "./input-layer.ts";
 
-/** The features of many samples, one after the other. */
+/** Features of many samples, stored consecutively. */
 export interface FeatureBags {
-  /** Rows of the table; row 0 is padding, and always zeros. */
+  /** Row numbers in the table. Row 0 is padding and stays zero. */
   readonly ids: Int32Array;
-  /** Where each sample's begin, and at the end where the last one's stop. */
+  /** Start of each sample in `ids`, followed by the end of the last sample. */
   readonly offsets: Uint32Array;
 }
 
 export function packBags(samples: readonly Int32Array[]): FeatureBags {
-  const starts = new Uint32Array(samples.length + 1);
-  samples.forEach((ids, sample) => (starts[sample + 1] = (starts[sample] ?? 0) + ids.length));
-  const ids = new Int32Array(starts.at(-1) ?? 0);
-  samples.forEach((own, sample) => ids.set(own, starts[sample]));
-  return { ids, offsets: starts };
+  const offsets = new Uint32Array(samples.length + 1);
+  samples.forEach(
+    (sampleIds, sample) => (offsets[sample + 1] = (offsets[sample] ?? 0) + sampleIds.length),
+  );
+  const ids = new Int32Array(offsets.at(-1) ?? 0);
+  samples.forEach((sampleIds, sample) => ids.set(sampleIds, offsets[sample]));
+  return { ids, offsets };
 }
 
-/** Normal numbers (Box and Muller), row 0 zeros. @returns [rows, width] */
+/** Draws normally distributed embeddings (Box-Muller); row 0 is zero. @returns [rows, width] */
 export function randomEmbeddings(
   rows: number,
   width: number,
-  deviation: number,
+  stdDev: number,
   random: () => number,
 ): Float32Array {
   const normal = () =>
-    deviation * Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+    stdDev * Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
   return Float32Array.from({ length: rows * width }, (_, index) => (index < width ? 0 : normal()));
 }
 
 export interface EmbeddingBagOptions {
-  /** Share of the features that a sample is learnt without, drawn anew each time. One at least stays. */
+  /** Probability that a feature is dropped. If every feature of a sample would be dropped, all stay. */
   readonly dropout?: number | undefined;
-  /** The table is rounded to INT8, a scale for each column, as it will be when it is quantised. */
+  /** Rounds the table to INT8 with one scale for each column, as quantization will. */
   readonly isFakeQuantized?: boolean | undefined;
 }
 
-/** @param table [rows, width]; is changed by training */
+/** @param table [rows, width]; training changes it in place */
 export function createEmbeddingBag(
-  { ids, offsets: starts }: FeatureBags,
+  bags: FeatureBags,
   table: Float32Array,
   width: number,
-  { dropout = 0, isFakeQuantized: isRounded = false }: EmbeddingBagOptions = {},
+  { dropout = 0, isFakeQuantized = false }: EmbeddingBagOptions = {},
 ): InputLayer {
   const adam = new Adam(table);
   const gradients = new Float32Array(table.length);
-  const rounded = isRounded ? new Float32Array(table.length) : table;
-  // What `forward` took, for `learn`.
-  let taken = new Int32Array(0);
-  let ends = new Uint32Array(0);
-
+  const embeddings = isFakeQuantized ? new Float32Array(table.length) : table;
+  const batch = new BagBatch(bags, dropout);
   return {
-    sampleCount: starts.length - 1,
+    sampleCount: bags.offsets.length - 1,
     width,
-
     forward(samples, rows, random) {
-      if (isRounded) fakeQuantizeColumns(table, width, rounded);
-      take(samples, random);
-      rows.fill(0);
-      for (let position = 0, at = 0; position < samples.length; position++) {
-        const end = ends[position] ?? at;
-        const row = position * width;
-        const factor = 1 / Math.sqrt(Math.max(1, end - at));
-        for (; at < end; at++) {
-          const from = (taken[at] ?? 0) * width;
-          for (let column = 0; column < width; column++)
-            rows[row + column] = (rows[row + column] ?? 0) + (rounded[from + column] ?? 0);
-        }
-        for (let column = 0; column < width; column++)
-          rows[row + column] = (rows[row + column] ?? 0) * factor;
-      }
+      if (isFakeQuantized) fakeQuantizeColumns(table, width, embeddings);
+      batch.select(samples, random);
+      sumEmbeddings(batch, embeddings, width, rows);
     },
-
-    backward(gradient, rate) {
-      gradients.fill(0);
-      const own = new Float32Array(width);
-      for (let position = 0, at = 0; position < ends.length; position++) {
-        const end = ends[position] ?? at;
-        const row = position * width;
-        const factor = 1 / Math.sqrt(Math.max(1, end - at));
-        for (let column = 0; column < width; column++)
-          own[column] = (gradient[row + column] ?? 0) * factor;
-        for (; at < end; at++) {
-          const to = (taken[at] ?? 0) * width;
-          for (let column = 0; column < width; column++)
-            gradients[to + column] = (gradients[to + column] ?? 0) + (own[column] ?? 0);
-        }
-      }
-      gradients.fill(0, 0, width);
-      adam.step(gradients, rate);
+    backward(gradient, learningRate) {
+      spreadGradient(batch, gradient, width, gradients);
+      adam.step(gradients, learningRate);
     },
   };
+}
 
-  /** Features of the padding id count for nothing: a sample of nothing else has the row of zeros. */
-  function take(samples: Uint32Array, random: () => number): void {
-    const most = samples.reduce(
-      (sum, sample) => sum + (starts[sample + 1] ?? 0) - (starts[sample] ?? 0),
+/** Features of a batch after dropout. `forward` selects them, and `backward` reads them again. */
+class BagBatch {
+  readonly #bags: FeatureBags;
+  readonly #dropout: number;
+  ids = new Int32Array(0);
+  /** End of each sample in `ids`. */
+  ends = new Uint32Array(0);
+
+  constructor(bags: FeatureBags, dropout: number) {
+    this.#bags = bags;
+    this.#dropout = dropout;
+  }
+
+  /** Skips features with the padding id, so that a sample with only padding gets a row of zeros. */
+  select(samples: Uint32Array, random: () => number): void {
+    const { ids, offsets } = this.#bags;
+    const capacity = samples.reduce(
+      (sum, sample) => sum + (offsets[sample + 1] ?? 0) - (offsets[sample] ?? 0),
       0,
     );
-    if (taken.length < most) taken = new Int32Array(2 * most);
-    if (ends.length !== samples.length) ends = new Uint32Array(samples.length);
+    if (this.ids.length < capacity) this.ids = new Int32Array(2 * capacity);
+    if (this.ends.length !== samples.length) this.ends = new Uint32Array(samples.length);
+    const [selected, dropout] = [this.ids, this.#dropout];
     let count = 0;
     samples.forEach((sample, position) => {
-      const [first, last] = [starts[sample] ?? 0, starts[sample + 1] ?? 0];
+      const [first, end] = [offsets[sample] ?? 0, offsets[sample + 1] ?? 0];
       const before = count;
-      for (let at = first; at < last; at++) {
-        const id = ids[at] ?? 0;
-        if (id !== 0 && (dropout === 0 || random() >= dropout)) taken[count++] = id;
+      for (let index = first; index < end; index++) {
+        const id = ids[index] ?? 0;
+        if (id !== 0 && (dropout === 0 || random() >= dropout)) selected[count++] = id;
       }
       if (count === before)
-        for (let at = first; at < last; at++) if (ids[at] !== 0) taken[count++] = ids[at] ?? 0;
-      ends[position] = count;
+        for (let index = first; index < end; index++)
+          if (ids[index] !== 0) selected[count++] = ids[index] ?? 0;
+      this.ends[position] = count;
     });
   }
+}
+
+function sumEmbeddings(
+  { ids, ends }: BagBatch,
+  embeddings: Float32Array,
+  width: number,
+  rows: Float32Array,
+): void {
+  rows.fill(0);
+  for (let position = 0, index = 0; position < ends.length; position++) {
+    const end = ends[position] ?? index;
+    const row = position * width;
+    const factor = 1 / Math.sqrt(Math.max(1, end - index));
+    for (; index < end; index++) {
+      const from = (ids[index] ?? 0) * width;
+      for (let column = 0; column < width; column++)
+        rows[row + column] = (rows[row + column] ?? 0) + (embeddings[from + column] ?? 0);
+    }
+    for (let column = 0; column < width; column++)
+      rows[row + column] = (rows[row + column] ?? 0) * factor;
+  }
+}
+
+/** Distributes the gradient of the rows over the embeddings that were summed. The padding row gets none. */
+function spreadGradient(
+  { ids, ends }: BagBatch,
+  gradient: Float32Array,
+  width: number,
+  gradients: Float32Array,
+): void {
+  gradients.fill(0);
+  const scaled = new Float32Array(width);
+  for (let position = 0, index = 0; position < ends.length; position++) {
+    const end = ends[position] ?? index;
+    const row = position * width;
+    const factor = 1 / Math.sqrt(Math.max(1, end - index));
+    for (let column = 0; column < width; column++)
+      scaled[column] = (gradient[row + column] ?? 0) * factor;
+    for (; index < end; index++) {
+      const to = (ids[index] ?? 0) * width;
+      for (let column = 0; column < width; column++)
+        gradients[to + column] = (gradients[to + column] ?? 0) + (scaled[column] ?? 0);
+    }
+  }
+  gradients.fill(0, 0, width);
 }

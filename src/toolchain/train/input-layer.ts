@@ -1,14 +1,14 @@
-// What stands in front of the dense layers, and makes a sample a row of numbers: the rows themselves, or embeddings
-// (embedding-bag.ts) that are trained along.
+// Input layer: turns a sample into the row of numbers that the first dense layer reads. It passes fixed rows on, or it
+// computes trainable embeddings (embedding-bag.ts).
 
 export interface InputLayer {
   readonly sampleCount: number;
-  /** Numbers of a row. */
+  /** Length of a row. */
   readonly width: number;
-  /** Writes the samples' rows into `rows`, one after the other. Random where it drops features. */
+  /** Writes the samples' rows into `rows` consecutively. Dropout draws from `random`. */
   forward(samples: Uint32Array, rows: Float32Array, random: () => number): void;
-  /** Learns from the loss's gradient by the rows that `forward` wrote last. */
-  backward?(gradient: Float32Array, rate: number): void;
+  /** Updates the parameters. @param gradient loss gradient with respect to the rows that `forward` wrote last */
+  backward?(gradient: Float32Array, learningRate: number): void;
 }
 
 /** @param rows [n, width] */

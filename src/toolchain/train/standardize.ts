@@ -1,10 +1,10 @@
-// Features of mean 0 and deviation 1, as training wants them; and layers that take them as they are.
+// Standardization: scales features to mean 0 and standard deviation 1 for training, and folds that scaling into a layer.
 
 import type { DenseLayer } from "./dense-layers.ts";
 
 export interface Standardization {
   readonly mean: Float32Array;
-  /** 1 where a feature never varies. */
+  /** Standard deviation of each feature, or 1 for a constant feature. */
   readonly stdDev: Float32Array;
 }
 
@@ -27,29 +27,26 @@ export function fitStandardization(rows: Float32Array, width: number): Standardi
 }
 
 /** @returns a copy */
-export function standardize(
-  rows: Float32Array,
-  { mean, stdDev: deviation }: Standardization,
-): Float32Array {
+export function standardize(rows: Float32Array, { mean, stdDev }: Standardization): Float32Array {
   return rows.map(
     (value, index) =>
-      (value - (mean[index % mean.length] ?? 0)) / (deviation[index % mean.length] ?? 1),
+      (value - (mean[index % mean.length] ?? 0)) / (stdDev[index % mean.length] ?? 1),
   );
 }
 
-/** The first layer for features as they are, in the place of one for standardised ones. */
+/** Converts a first layer for standardized features into one for raw features. */
 export function foldStandardization(
   { inputs, outputs, weights, bias }: DenseLayer,
-  { mean, stdDev: deviation }: Standardization,
+  { mean, stdDev }: Standardization,
 ): DenseLayer {
   const folded = weights.map(
-    (weight, index) => weight / (deviation[Math.floor(index / outputs)] ?? 1),
+    (weight, index) => weight / (stdDev[Math.floor(index / outputs)] ?? 1),
   );
-  const shifted = bias.map((own, output) => {
-    let sum = own;
+  const shiftedBias = bias.map((value, output) => {
+    let sum = value;
     for (let input = 0; input < inputs; input++)
       sum -= (mean[input] ?? 0) * (folded[input * outputs + output] ?? 0);
     return sum;
   });
-  return { inputs, outputs, weights: folded, bias: shifted };
+  return { inputs, outputs, weights: folded, bias: shiftedBias };
 }

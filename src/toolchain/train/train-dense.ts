@@ -1,9 +1,9 @@
-// Trains a softmax head, with a hidden layer or without, on rows of features:
+// Trains a softmax head, with or without hidden layers, on rows of features:
 //
 //   trainDense({ rows: Float32Array [n, width], width }, { soft: Float32Array [n, classes], outputs: classes, labels? },
 //              { epochs, seed, hidden?: number[], … }): Promise<DenseLayer[]>
 //
-// The layers take features as they are: x W + b, a ReLU in between, logits at the end.
+// The returned layers read raw features: x W + b, a ReLU between layers, logits at the end.
 
 import { seededRandom } from "../seeded-random.ts";
 import { createFixedInputLayer } from "./input-layer.ts";
@@ -18,28 +18,28 @@ export interface FeatureRows {
 }
 
 export interface TrainDenseOptions extends TrainOptions {
-  /** Units of the hidden layers; none by default. */
+  /** Widths of the hidden layers; by default there are none. */
   readonly hidden?: readonly number[] | undefined;
 }
 
-/** @throws RangeError for targets that are not one a row */
+/** @throws RangeError if the targets do not match the rows */
 export async function trainDense(
   { rows, width }: FeatureRows,
   targets: TrainTargets,
   options: TrainDenseOptions,
 ): Promise<DenseLayer[]> {
-  const standard = fitStandardization(rows, width);
+  const standardization = fitStandardization(rows, width);
   const layers = initDenseLayers(
     [width, ...(options.hidden ?? []), targets.outputs],
     seededRandom(options.seed),
   );
   await trainNetwork(
-    createFixedInputLayer(standardize(rows, standard), width),
+    createFixedInputLayer(standardize(rows, standardization), width),
     layers,
     targets,
     options,
   );
   return layers.map((layer, position) =>
-    position === 0 ? foldStandardization(layer, standard) : layer,
+    position === 0 ? foldStandardization(layer, standardization) : layer,
   );
 }

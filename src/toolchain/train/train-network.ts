@@ -1,17 +1,17 @@
-// Trains dense layers, and the input layer in front of them, on soft targets and labels: mini-batches in random order, Adam, a
-// rate that warms up and falls as a cosine. The same seed gives the same weights.
+// Trains dense layers and their input layer on soft targets and labels. It uses shuffled mini-batches, Adam, and a learning
+// rate with warm-up and cosine decay. The same seed gives the same weights.
 
 import { seededRandom, shuffle } from "../seeded-random.ts";
 import { Adam } from "./adam.ts";
-import { type ActivationRange, createGradientStep } from "./gradient-step.ts";
+import { type ActivationRange, createGradientStep, type Gradients } from "./gradient-step.ts";
 import type { InputLayer } from "./input-layer.ts";
 import type { DenseLayer } from "./dense-layers.ts";
 
 export interface TrainTargets {
-  /** [n, outputs]: probabilities, softened by the temperature, or with the loss `squares` numbers to be met. */
+  /** [n, outputs]; probabilities softened by the temperature, or target values for the loss `squares`. */
   readonly softTargets: Float32Array;
   readonly outputs: number;
-  /** One per sample, -1 for none; none at all by default. Where a sample has a label, its soft target counts `alpha` and the label 1 - `alpha`. */
+  /** One label for each sample, or -1. For labeled samples, the soft target has weight `alpha` and the label 1 - `alpha`. */
   readonly labels?: Int32Array | undefined;
 }
 
@@ -19,35 +19,35 @@ export interface TrainOptions {
   readonly epochs: number;
   readonly seed: number;
   readonly batchSize?: number | undefined;
-  /** The largest of the run. */
+  /** Peak learning rate of the run. */
   readonly learningRate?: number | undefined;
-  /** Share of the units of the last hidden layer that a batch is learnt without. */
+  /** Probability that a unit of the last hidden layer is dropped. */
   readonly dropout?: number | undefined;
   readonly weightDecay?: number | undefined;
   readonly loss?: "cross-entropy" | "squares" | undefined;
-  /** Of the soft targets. */
+  /** Temperature of the soft targets. */
   readonly temperature?: number | undefined;
   readonly alpha?: number | undefined;
-  /** Of each layer's input: trains layers, with weights in INT8 and inputs in UINT8 (fake-quantize.ts). */
+  /** Range of each layer's input. Their presence turns on training with INT8 weights and UINT8 inputs (fake-quantize.ts). */
   readonly activationRanges?: readonly ActivationRange[] | undefined;
   readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
 }
 
 export interface TrainProgress {
   readonly done: number;
-  /** Batches, of all epochs. */
+  /** Number of batches in all epochs. */
   readonly total: number;
-  /** Mean over the epoch so far. */
+  /** Mean loss of the current epoch so far. */
   readonly loss: number;
 }
 
-/** Share of the steps in which the rate rises. */
+/** Share of the steps in which the learning rate rises. */
 const WARMUP_SHARE = 0.05;
 
 /**
- * @param layers are changed
- * @returns the mean loss of the last epoch
- * @throws RangeError for targets that are not one a sample
+ * @param layers training changes them in place
+ * @returns mean loss of the last epoch
+ * @throws RangeError if the targets do not match the samples
  */
 export async function trainNetwork(
   input: InputLayer,
@@ -55,105 +55,122 @@ export async function trainNetwork(
   targets: TrainTargets,
   options: TrainOptions,
 ): Promise<number> {
-  const {
-    epochs,
-    seed,
-    learningRate: rate = 1e-3,
-    dropout = 0,
-    weightDecay = 0,
-    loss = "cross-entropy",
-    temperature = 1,
-    onProgress = () => {},
-  } = options;
-  const { sampleCount: samples, width } = input;
-  if (
-    targets.softTargets.length !== samples * targets.outputs ||
-    (targets.labels !== undefined && targets.labels.length !== samples)
-  )
-    throw new RangeError(
-      `${targets.softTargets.length / targets.outputs} targets and ${targets.labels?.length ?? "no"} labels of ${samples} samples`,
-    );
-  if (samples === 0 || layers.length === 0)
-    throw new RangeError("there is nothing to train, or nothing to train on");
-  const batch = Math.min(options.batchSize ?? 512, samples);
-  const hidden = layers.length > 1 ? (layers.at(-1)?.inputs ?? 1) : 1;
-  const isMasked = dropout > 0 && layers.length > 1;
-  const step = await createGradientStep({
-    batchSize: batch,
-    loss,
-    temperature,
+  const { epochs, dropout = 0, onProgress = () => {} } = options;
+  const { sampleCount, width } = input;
+  requireMatchingTargets(targets, sampleCount);
+  if (sampleCount === 0 || layers.length === 0)
+    throw new RangeError("Training needs at least one sample and one layer.");
+  const batchSize = Math.min(options.batchSize ?? 512, sampleCount);
+  const hasDropoutMask = dropout > 0 && layers.length > 1;
+  const gradientStep = await createGradientStep({
+    batchSize,
+    loss: options.loss ?? "cross-entropy",
+    temperature: options.temperature ?? 1,
     activationRanges: options.activationRanges,
-    hasDropoutMask: isMasked,
+    hasDropoutMask,
   });
-  const optimisers = layers.map(({ weights, bias }) => ({
-    weights: new Adam(weights, weightDecay),
-    bias: new Adam(bias),
-  }));
-  const random = seededRandom(seed);
-  const order = Uint32Array.from({ length: samples }, (_, sample) => sample);
-  const rows = new Float32Array(batch * width);
-  const mask = new Float32Array(batch * (isMasked ? hidden : 1)).fill(1);
-  const steps = Math.ceil(samples / batch);
-  const of = epochs * steps;
+  const updateLayers = createLayerUpdate(layers, options.weightDecay ?? 0);
+  const random = seededRandom(options.seed);
+  const order = Uint32Array.from({ length: sampleCount }, (_, sample) => sample);
+  const rows = new Float32Array(batchSize * width);
+  const hiddenWidth = layers.at(-1)?.inputs ?? 1;
+  const mask = new Float32Array(batchSize * (hasDropoutMask ? hiddenWidth : 1)).fill(1);
+  const batchCount = Math.ceil(sampleCount / batchSize);
+  const total = epochs * batchCount;
   let epochLoss = 0;
   try {
     for (let epoch = 0, done = 0; epoch < epochs; epoch++) {
       shuffle(order, random);
       epochLoss = 0;
-      for (let start = 0; start < samples; start += batch, done++) {
-        const chosen = takeBatch(order, start, batch);
-        input.forward(chosen, rows, random);
-        if (isMasked)
-          for (let unit = 0; unit < mask.length; unit++)
-            mask[unit] = random() < dropout ? 0 : 1 / (1 - dropout);
-        const gradients = await step.run(layers, {
+      for (let batch = 0; batch < batchCount; batch++, done++) {
+        const samples = takeBatch(order, batch * batchSize, batchSize);
+        input.forward(samples, rows, random);
+        if (hasDropoutMask) drawDropoutMask(mask, dropout, random);
+        const gradients = await gradientStep.run(layers, {
           rows,
           dropoutMask: mask,
-          ...weightTargets(chosen, targets, options.alpha ?? 0.5),
+          ...weightTargets(samples, targets, options.alpha ?? 0.5),
         });
-        const now = learningRateAt(done / of, rate);
-        optimisers.forEach((own, position) => {
-          own.weights.step(gradients.weights[position] ?? new Float32Array(), now);
-          own.bias.step(gradients.biases[position] ?? new Float32Array(), now);
-        });
-        input.backward?.(gradients.rows, now);
-        epochLoss += gradients.loss / steps;
-        onProgress({ done: done + 1, total: of, loss: (epochLoss * steps) / (start / batch + 1) });
+        const learningRate = learningRateAt(done / total, options.learningRate ?? 1e-3);
+        updateLayers(gradients, learningRate);
+        input.backward?.(gradients.rows, learningRate);
+        epochLoss += gradients.loss / batchCount;
+        onProgress({ done: done + 1, total, loss: (epochLoss * batchCount) / (batch + 1) });
       }
     }
   } finally {
-    step.dispose();
+    gradientStep.dispose();
   }
   return epochLoss;
 }
 
-/** As many samples each time, so that one compiled step does for all: the last batch is filled up from the front. */
-function takeBatch(order: Uint32Array, start: number, batch: number): Uint32Array {
-  return start + batch <= order.length
-    ? order.subarray(start, start + batch)
-    : Uint32Array.of(...order.subarray(start), ...order.subarray(0, start + batch - order.length));
+function requireMatchingTargets(
+  { softTargets, outputs, labels }: TrainTargets,
+  sampleCount: number,
+): void {
+  if (
+    softTargets.length !== sampleCount * outputs ||
+    (labels !== undefined && labels.length !== sampleCount)
+  )
+    throw new RangeError(
+      `Got ${softTargets.length / outputs} soft targets and ${labels?.length ?? "no"} labels for ${sampleCount} samples.`,
+    );
 }
 
-/** Each row times what it counts. */
+/** Creates an optimizer for each layer. Biases have no weight decay. */
+function createLayerUpdate(
+  layers: readonly DenseLayer[],
+  weightDecay: number,
+): (gradients: Gradients, learningRate: number) => void {
+  const optimizers = layers.map(({ weights, bias }) => ({
+    weights: new Adam(weights, weightDecay),
+    bias: new Adam(bias),
+  }));
+  return (gradients, learningRate) =>
+    optimizers.forEach((optimizer, position) => {
+      optimizer.weights.step(gradients.weights[position] ?? new Float32Array(), learningRate);
+      optimizer.bias.step(gradients.biases[position] ?? new Float32Array(), learningRate);
+    });
+}
+
+/** Scales the remaining units, so that the expected sum stays the same. */
+function drawDropoutMask(mask: Float32Array, dropout: number, random: () => number): void {
+  for (let unit = 0; unit < mask.length; unit++)
+    mask[unit] = random() < dropout ? 0 : 1 / (1 - dropout);
+}
+
+/** Fills the last batch from the front of the order, so that one compiled step serves every batch. */
+function takeBatch(order: Uint32Array, start: number, batchSize: number): Uint32Array {
+  return start + batchSize <= order.length
+    ? order.subarray(start, start + batchSize)
+    : Uint32Array.of(
+        ...order.subarray(start),
+        ...order.subarray(0, start + batchSize - order.length),
+      );
+}
+
+/** Multiplies each target row by its weight. */
 function weightTargets(
   samples: Uint32Array,
-  { softTargets: soft, outputs, labels }: TrainTargets,
+  { softTargets, outputs, labels }: TrainTargets,
   alpha: number,
 ): { readonly softTargets: Float32Array; readonly hardTargets: Float32Array } {
-  const own = new Float32Array(samples.length * outputs);
-  const hard = new Float32Array(samples.length * outputs);
+  const weightedTargets = new Float32Array(samples.length * outputs);
+  const hardTargets = new Float32Array(samples.length * outputs);
   samples.forEach((sample, position) => {
     const label = labels?.[sample] ?? -1;
     const weight = label < 0 ? 1 : alpha;
     const [from, to] = [sample * outputs, position * outputs];
     for (let index = 0; index < outputs; index++)
-      own[to + index] = weight * (soft[from + index] ?? 0);
-    if (label >= 0) hard[to + label] = 1 - alpha;
+      weightedTargets[to + index] = weight * (softTargets[from + index] ?? 0);
+    if (label >= 0) hardTargets[to + label] = 1 - alpha;
   });
-  return { softTargets: own, hardTargets: hard };
+  return { softTargets: weightedTargets, hardTargets };
 }
 
-/** @param done share of the steps */
-export function learningRateAt(done: number, rate: number): number {
-  return (rate * Math.min(1, (done + 1e-9) / WARMUP_SHARE) * (1 + Math.cos(Math.PI * done))) / 2;
+/** @param done share of the steps, from 0 to 1 */
+export function learningRateAt(done: number, peakRate: number): number {
+  return (
+    (peakRate * Math.min(1, (done + 1e-9) / WARMUP_SHARE) * (1 + Math.cos(Math.PI * done))) / 2
+  );
 }

@@ -63,8 +63,8 @@ const cases = (
       description: `the name ${name.slice(0, 40)} in ${path("*")}`,
       path: path(name),
       body,
-      statuses: STATUSES,
-      byServer: name.includes("\\"),
+      allowedStatuses: STATUSES,
+      isServerRejection: name.includes("\\"),
     })),
   );
 

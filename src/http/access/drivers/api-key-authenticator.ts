@@ -1,4 +1,4 @@
-// Authenticates by API keys, of which only hashes are known.
+// API key authenticator: compares a key's hash with the stored hashes.
 
 import { httpErrors } from "../../errors.ts";
 import type { Clock } from "../../../core/clock.ts";
@@ -16,8 +16,8 @@ export function createApiKeyAuthenticator(
         throw httpErrors.invalidCredential("the API key is truncated or mistyped");
       const hash = await hashApiKey(credential);
       let found: ApiKeyEntry | undefined;
-      for (const entry of entries) if (timingSafeEqual(entry.sha256, hash)) found = entry; // all of them, whichever it is
-      if (found === undefined) throw httpErrors.invalidCredential("the API key is not known");
+      for (const entry of entries) if (timingSafeEqual(entry.sha256, hash)) found = entry; // compares all entries, to take constant time
+      if (found === undefined) throw httpErrors.invalidCredential("the API key is unknown");
       if (found.expiresAtMs !== undefined && clock.now() >= found.expiresAtMs)
         throw httpErrors.invalidCredential("the API key has expired");
       return found;
@@ -25,9 +25,10 @@ export function createApiKeyAuthenticator(
   };
 }
 
-/** In a time that does not tell where two texts of one length differ. */
-function timingSafeEqual(one: string, other: string): boolean {
-  let difference = one.length ^ other.length;
-  for (let at = 0; at < one.length; at++) difference |= one.charCodeAt(at) ^ other.charCodeAt(at);
+/** Takes the same time for all texts of one length. */
+function timingSafeEqual(left: string, right: string): boolean {
+  let difference = left.length ^ right.length;
+  for (let index = 0; index < left.length; index++)
+    difference |= left.charCodeAt(index) ^ right.charCodeAt(index);
   return difference === 0;
 }

@@ -1,4 +1,4 @@
-// Chooses the drivers of access by configuration.
+// Configured access policy: selects the access drivers from the configuration.
 
 import type { Clock } from "../../../core/clock.ts";
 import { reasonOf } from "../../../core/errors.ts";
@@ -11,7 +11,7 @@ import { createRemoteKeySet, createStaticKeySet } from "./jwks.ts";
 import { createJwtAuthenticator } from "./jwt-authenticator.ts";
 import { createRedisRateLimiter } from "./redis-limiter.ts";
 
-/** Upstash's errors go on with the whole command. */
+/** Upstash's errors contain the whole command, so causes are truncated. */
 const MAX_CAUSE_CHARACTERS = 200;
 
 export interface AccessPolicyDependencies {
@@ -28,8 +28,8 @@ export function createConfiguredAccessPolicy(
   const authenticators: Authenticator[] = [];
   if (config.EDGETIER_API_KEYS !== undefined)
     authenticators.push(createApiKeyAuthenticator(config.EDGETIER_API_KEYS, clock));
-  const tokens = createConfiguredJwtAuthenticator(config, clock, warn("jwks_failed"));
-  if (tokens !== undefined) authenticators.push(tokens);
+  const jwtAuthenticator = createConfiguredJwtAuthenticator(config, clock, warn("jwks_failed"));
+  if (jwtAuthenticator !== undefined) authenticators.push(jwtAuthenticator);
   return {
     authenticators,
     rateLimits: createConfiguredRateLimits(config, clock, warn("rate_limiter_failed")),
@@ -77,9 +77,9 @@ function createConfiguredRateLimits(
     EDGETIER_REDIS_REST_URL: url,
     EDGETIER_REDIS_REST_TOKEN: token,
   } = config;
-  const ofKeys =
+  const hasKeyLimits =
     config.EDGETIER_API_KEYS?.some(({ rateLimit }) => rateLimit !== undefined) === true;
-  if (perPrincipal === undefined && perAddress === undefined && !ofKeys) return undefined;
+  if (perPrincipal === undefined && perAddress === undefined && !hasKeyLimits) return undefined;
   const isShared =
     config.EDGETIER_RATE_LIMIT_STORE === "redis" && url !== undefined && token !== undefined;
   const limiter = isShared

@@ -1,5 +1,5 @@
-// Counts requests in this isolate alone: each isolate allows the whole limit. The pre-check of the shared limiter, and what is left
-// of it while Redis is away.
+// Isolate rate limiter: counts the requests of this isolate only, so that each isolate allows the whole limit. It is the
+// pre-check of the Redis limiter, and its fallback while Redis is unavailable.
 
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../../core/clock.ts";
@@ -11,13 +11,13 @@ import {
   takeToken,
 } from "../rate-limiter.ts";
 
-/** Those unused for longest are forgotten: memory stays bounded whatever addresses come. */
+/** The least recently used subjects are evicted, so that memory stays bounded for any number of addresses. */
 const MAX_SUBJECTS = 10_000;
 
 export interface IsolateRateLimiter extends RateLimiter {
-  /** Counts without waiting. */
+  /** Counts one request synchronously. */
   takeSync(subject: string, limit: RateLimit): RateLimitDecision;
-  /** What others have found out about a subject's bucket. */
+  /** Applies the state of a subject's bucket that another limiter has found. */
   mergeBucket(subject: string, fullAtMs: number): void;
 }
 

@@ -1,4 +1,4 @@
-// The public keys that tokens are signed with (RFC 7517): given once, or fetched from the one address that is configured.
+// JWKS: imports the public keys that verify tokens (RFC 7517), from configuration or from one configured URL.
 
 import { httpErrors } from "../../errors.ts";
 import * as z from "zod";
@@ -7,7 +7,7 @@ import { formatZodIssues } from "../../../core/config.ts";
 import { readLimited } from "../../../core/read-limited.ts";
 import { type JwtAlgorithm, type Jwks, jwksSchema } from "../jwks-schema.ts";
 
-/** How a key of each is imported, and what it has to be: nothing symmetric, and RSA from 2048 bits on. */
+/** Import parameters and required members per algorithm. Keys are asymmetric; RSA keys have at least 2048 bits. */
 const KEY_TYPES = {
   RS256: {
     parameters: { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" },
@@ -32,17 +32,17 @@ const jwkHeaderSchema = z.object({
 type KeysById = ReadonlyMap<string, CryptoKey>;
 
 export interface KeySet {
-  /** @returns undefined where there is no such key. @throws identity_unavailable */
+  /** @returns undefined for an unknown key. @throws identity_unavailable */
   find(kid: string): Promise<CryptoKey | undefined>;
 }
 
-/** What is no signing key of this algorithm, or is broken, is passed over: issuers list keys of several kinds. */
+/** Skips malformed keys and keys of other kinds, because issuers list keys of several kinds. */
 async function importKeys({ keys }: Jwks, algorithm: JwtAlgorithm): Promise<KeysById> {
   const { parameters, key: schema } = KEY_TYPES[algorithm];
   const imported = new Map<string, CryptoKey>();
   for (const candidate of keys) {
     const name = jwkHeaderSchema.safeParse(candidate);
-    const key = schema.safeParse(candidate); // its public members only
+    const key = schema.safeParse(candidate); // drops private members
     if (
       !name.success ||
       !key.success ||
@@ -74,12 +74,12 @@ export interface RemoteKeySetOptions {
   readonly clock: Clock;
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>;
   readonly timeoutMs?: number;
-  /** After that they are fetched again; where that fails, the old ones serve on. */
+  /** Age at which keys are fetched again. If the fetch fails, the old keys stay in use. */
   readonly ttlMs?: number;
-  /** Between two fetches, however many tokens name keys that are not known. */
+  /** Minimum interval between two fetches, even if tokens name unknown keys. */
   readonly minRefreshIntervalMs?: number;
   readonly onFailure?: (error: unknown) => void;
-  /** Between two looks at another request's fetch, which workerd forbids to await. */
+  /** Waits between two polls of another request's fetch, because workerd forbids awaiting it. */
   readonly pause?: () => Promise<void>;
 }
 
@@ -95,32 +95,32 @@ export function createRemoteKeySet(options: RemoteKeySetOptions): KeySet {
     clock,
     timeoutMs = 2_000,
     ttlMs = 600_000,
-    minRefreshIntervalMs: minIntervalMs = 30_000,
+    minRefreshIntervalMs = 30_000,
     pause = sleepPollInterval,
   } = options;
-  const fetchIt = options.fetch ?? ((address, init) => fetch(address, init));
+  const fetchKeys = options.fetch ?? ((address, init) => fetch(address, init));
   let keys: KeysById | undefined;
   let fetchedAtMs = Number.NEGATIVE_INFINITY;
   let triedAtMs = Number.NEGATIVE_INFINITY;
-  let fetching = false;
+  let isFetching = false;
 
-  const areComing = () => keys === undefined && fetching;
+  const isFirstFetchPending = () => keys === undefined && isFetching;
 
   async function refresh(): Promise<void> {
     triedAtMs = clock.now();
-    fetching = true;
+    isFetching = true;
     try {
       keys = await importKeys(await read(), algorithm);
       fetchedAtMs = clock.now();
     } catch (error) {
       options.onFailure?.(error);
     } finally {
-      fetching = false;
+      isFetching = false;
     }
   }
 
   async function read(): Promise<Jwks> {
-    const response = await fetchIt(url, {
+    const response = await fetchKeys(url, {
       headers: { accept: "application/json" },
       redirect: "manual",
       signal: AbortSignal.timeout(timeoutMs),
@@ -140,10 +140,10 @@ export function createRemoteKeySet(options: RemoteKeySetOptions): KeySet {
     async find(kid) {
       const sinceTriedMs = clock.now() - triedAtMs;
       const isOld = clock.now() - fetchedAtMs >= ttlMs;
-      // Without any keys nobody can be let in, so it is tried more often; a fetch never takes longer than that.
-      const isDue = sinceTriedMs >= (keys === undefined ? timeoutMs : minIntervalMs);
+      // Without keys every token is rejected, so retries come as often as a fetch can time out.
+      const isDue = sinceTriedMs >= (keys === undefined ? timeoutMs : minRefreshIntervalMs);
       if ((isOld || keys?.has(kid) !== true) && isDue) await refresh();
-      for (let looks = 0; areComing() && looks < timeoutMs / POLL_INTERVAL_MS; looks++)
+      for (let polls = 0; isFirstFetchPending() && polls < timeoutMs / POLL_INTERVAL_MS; polls++)
         await pause();
       if (keys === undefined) throw httpErrors.identityUnavailable();
       return keys.get(kid);

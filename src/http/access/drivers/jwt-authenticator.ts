@@ -1,6 +1,6 @@
-// Authenticates by JSON Web Tokens (RFC 7519, RFC 8725) of one issuer, signed by one algorithm with keys that are known by their `kid`.
-// Nothing that a token says of its own key (`jku`, `x5u`, `jwk`) is heeded. Claims are looked at first: what is not for
-// this edge causes no fetch and no cryptography.
+// JWT authenticator: verifies JSON Web Tokens (RFC 7519, RFC 8725) of one issuer and one algorithm, with keys found by `kid`.
+// Key material in the token itself (`jku`, `x5u`, `jwk`) is ignored. Claims are checked first, so that a token for another
+// audience causes no fetch and no cryptography.
 
 import { httpErrors } from "../../errors.ts";
 import { decode, verify } from "hono/utils/jwt/jwt";
@@ -17,17 +17,17 @@ export interface JwtAuthenticatorOptions {
   readonly algorithm: JwtAlgorithm;
   readonly keys: KeySet;
   readonly clock: Clock;
-  /** A text: whose requests these are. */
+  /** Name of the claim with the tenant, a string. */
   readonly tenantClaim: string;
-  /** Scopes with spaces between them (RFC 8693, section 4.2), or an array of them; those of others are passed over. */
+  /** Name of the claim with the scopes: a space-separated string (RFC 8693, section 4.2) or an array. Unknown scopes are ignored. */
   readonly scopeClaim: string;
-  /** By which clocks may differ. */
+  /** Allowed clock difference. */
   readonly leewaySeconds?: number;
 }
 
 const MAX_CHARACTERS = 8_192;
 const JWT_PATTERN = /^[\w-]+\.[\w-]+\.[\w-]*$/;
-/** RFC 9068 has the second for access tokens. */
+/** RFC 9068 defines `at+jwt` for access tokens. */
 const TOKEN_TYPES = ["JWT", "at+jwt"];
 
 const headerSchema = z.object({
@@ -56,10 +56,10 @@ export function createJwtAuthenticator(options: JwtAuthenticatorOptions): Authen
       throw invalidToken("is not valid yet");
   }
 
-  function principalOf(claims: Claims): Principal {
+  function toPrincipal(claims: Claims): Principal {
     const tenant = tenantSchema.safeParse(claims[options.tenantClaim]);
     if (!tenant.success)
-      throw invalidToken(`names no tenant: it has no claim ${options.tenantClaim}`);
+      throw invalidToken(`lacks the tenant claim ${options.tenantClaim}`);
     return {
       id: claims.sub ?? tenant.data,
       tenant: tenant.data,
@@ -74,11 +74,11 @@ export function createJwtAuthenticator(options: JwtAuthenticatorOptions): Authen
       const { header, claims } = decodeToken(credential);
       if (header.alg !== algorithm) throw invalidToken(`is not signed by ${algorithm}`);
       check(claims);
-      const principal = principalOf(claims);
+      const principal = toPrincipal(claims);
       const key = await keys.find(header.kid);
-      if (key === undefined) throw invalidToken("is signed with a key that is not known");
+      if (key === undefined) throw invalidToken("is signed with an unknown key");
       try {
-        // Times are checked above, by the application's clock.
+        // `check` has compared the times with the application's clock.
         await verify(credential, key, {
           alg: algorithm,
           exp: false,
@@ -87,7 +87,7 @@ export function createJwtAuthenticator(options: JwtAuthenticatorOptions): Authen
           ...(header.typ === undefined ? {} : { typ: TOKEN_TYPES }),
         });
       } catch {
-        throw invalidToken("has a signature or a header that is not valid"); // the cause has the token in its message
+        throw invalidToken("has an invalid signature or header"); // the cause contains the token, so it is dropped
       }
       return principal;
     },
@@ -95,8 +95,8 @@ export function createJwtAuthenticator(options: JwtAuthenticatorOptions): Authen
 }
 
 const tenantSchema = z.string().min(1).max(256);
-const invalidToken = (how: string): EdgeTierError =>
-  httpErrors.invalidCredential(`the token ${how}`);
+const invalidToken = (reason: string): EdgeTierError =>
+  httpErrors.invalidCredential(`the token ${reason}`);
 
 function decodeToken(token: string) {
   try {

@@ -1,6 +1,6 @@
-// Counts requests of all isolates in Upstash Redis: one script, so that reading and writing a bucket is one step there. What this isolate
-// alone has seen too often is refused without asking, and so is what Redis has refused, until its time. Without Redis each isolate
-// counts for itself: a limit protects from load, and an outage of the counter must not become one of the service.
+// Redis rate limiter: counts the requests of all isolates in Upstash Redis. One script reads and writes a bucket atomically.
+// The isolate rejects a subject without a round trip if its own count, or an earlier reply of Redis, exceeds the limit.
+// If Redis fails, each isolate counts locally, so that an outage of the counter does not become an outage of the service.
 
 import { Redis } from "@upstash/redis";
 import * as z from "zod";
@@ -18,17 +18,17 @@ import { createIsolateRateLimiter } from "./isolate-limiter.ts";
 export interface RedisRateLimiterOptions {
   readonly url: string;
   readonly token: string;
-  /** For one round trip; then the request goes on, by this isolate's count. */
+  /** Timeout of one round trip; after it, the isolate's own count decides. */
   readonly timeoutMs: number;
   readonly clock: Clock;
-  /** After a failure Redis is not asked for so long. */
+  /** Pause of calls to Redis after a failure. */
   readonly cooldownMs?: number;
   readonly onFailure?: (error: unknown) => void;
 }
 
 const KEY_PREFIX = "edgetier:limit:";
 
-/** `takeToken` of rate-limiter.ts. A bucket that is full again is the same as none. */
+/** Port of `takeToken` in rate-limiter.ts to Lua. A full bucket expires, because it equals an unknown one. */
 const TAKE_TOKEN_SCRIPT = `
 local now, interval, window = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local full = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now)
@@ -40,7 +40,7 @@ return {1, string.format('%.3f', full)}`;
 const replySchema = z.tuple([z.coerce.number(), z.coerce.number()]);
 
 export function createRedisRateLimiter(options: RedisRateLimiterOptions): RateLimiter {
-  const { clock, cooldownMs: pauseMs = 1_000 } = options;
+  const { clock, cooldownMs = 1_000 } = options;
   const redis = new Redis({
     url: options.url,
     token: options.token,
@@ -49,28 +49,28 @@ export function createRedisRateLimiter(options: RedisRateLimiterOptions): RateLi
     responseEncoding: false,
     enableTelemetry: false,
   });
-  const here = createIsolateRateLimiter(clock);
+  const local = createIsolateRateLimiter(clock);
   let resumesAtMs = 0;
 
-  async function ask(subject: string, limit: RateLimit, nowMs: number) {
+  async function takeShared(subject: string, limit: RateLimit, nowMs: number) {
     const times = [nowMs, intervalMsOf(limit), windowMsOf(limit) + TOLERANCE_MS].map(String);
     const [allowed, fullAtMs] = replySchema.parse(
       await redis.eval(TAKE_TOKEN_SCRIPT, [KEY_PREFIX + subject], times),
     );
-    return { allowed: allowed === 1, fullAtMs };
+    return { allowed === 1, fullAtMs };
   }
 
   return {
     async take(subject, limit) {
       const nowMs = clock.now();
-      const decision = here.takeSync(subject, limit);
+      const decision = local.takeSync(subject, limit);
       if (!decision.allowed || nowMs < resumesAtMs) return decision;
       try {
-        const bucket = await ask(subject, limit, nowMs);
-        here.mergeBucket(subject, bucket.fullAtMs);
+        const bucket = await takeShared(subject, limit, nowMs);
+        local.mergeBucket(subject, bucket.fullAtMs);
         return decisionOf(bucket, limit, nowMs);
       } catch (error) {
-        resumesAtMs = nowMs + pauseMs;
+        resumesAtMs = nowMs + cooldownMs;
         options.onFailure?.(error);
         return decision;
       }

@@ -54,7 +54,7 @@ export function resolveSchedulerConfig(
     off: () => createFixedPolicy(),
     fixed: () =>
       createFixedPolicy({
-        preferredBatchRows: preferredBatchRows,
+        preferredBatchRows,
         maxQueueDelayMs: maxQueueDelayUs / 1_000,
       }),
     adaptive: createAdaptivePolicy,

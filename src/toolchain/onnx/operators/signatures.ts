@@ -1,18 +1,22 @@
-// What types an operator's inputs and outputs may have, by the specifications of ONNX and of ONNX Runtime's own operators.
-// signatures.json is made by generate-signatures.py, which explains its notation.
+// Looks up operator signatures: the types that inputs and outputs may have. They come from the
+// specifications of ONNX and of ONNX Runtime's own operators. generate-signatures.py writes
+// signatures.json and explains its notation.
 
 import { domainOf } from "../nodes.ts";
 import type { ModelProto, NodeProto } from "../proto/onnx_pb.js";
 import type { ElementType } from "../tensor-data.ts";
 import table from "./signatures.json" with { type: "json" };
 
-/** One input or output: of a fixed type, or of a type variable, which is the same type wherever it stands in the signature. */
+/**
+ * One input or output: a fixed type, or a type variable. A variable has the same type throughout a
+ * signature.
+ */
 export type Operand =
   | { readonly type: ElementType }
   | { readonly variable: string; readonly allowsFp16: boolean };
 
 export interface Signature {
-  /** Undefined beyond the last one. */
+  /** Undefined beyond the last input. */
   input(position: number): Operand | undefined;
   output(position: number): Operand | undefined;
 }
@@ -22,13 +26,16 @@ const domains: Readonly<Record<string, Readonly<Record<string, Versions>>>> = ta
 const own = <Entry>(record: Readonly<Record<string, Entry>>, key: string): Entry | undefined =>
   Object.hasOwn(record, key) ? record[key] : undefined;
 
-/** The version of each domain's operators that a model uses. */
+/** The operator version of each domain that a model uses. */
 export type Opsets = ReadonlyMap<string, number>;
 
 export const opsetsOf = ({ opsetImport }: Pick<ModelProto, "opsetImport">): Opsets =>
-  new Map(opsetImport.map((one) => [domainOf(one), Number(one.version)]));
+  new Map(opsetImport.map((entry) => [domainOf(entry), Number(entry.version)]));
 
-/** @returns undefined for an operator that is not in the specifications, or not in a version as old as the model's */
+/**
+ * @returns undefined if the specifications lack the operator, or if all its versions are newer than
+ * the model's
+ */
 export function findSignature(node: NodeProto, opsets: Opsets): Signature | undefined {
   const opset = opsets.get(domainOf(node));
   const versions = own(own(domains, domainOf(node)) ?? {}, node.opType);
@@ -70,6 +77,7 @@ function parseOperands(words: readonly string[], side: "in" | "out"): Signature[
     if (position < operands.length - 1 || !last.endsWith("...")) return operands[position];
     const operand = operands.at(-1);
     if (operand === undefined || !last.endsWith("*...") || !("variable" in operand)) return operand;
-    return { ...operand, variable: `${operand.variable} ${side} ${position}` }; // each of a type of its own
+    // Each operand of a heterogeneous variadic parameter has its own type.
+    return { ...operand, variable: `${operand.variable} ${side} ${position}` };
   };
 }
