@@ -1,11 +1,11 @@
-// Prints the line that says how many tests passed, from the report that `npm test` wrote.
+// Prints how many tests passed, failed and were skipped, from the report that Vitest wrote.
 import { readFile } from "node:fs/promises";
 
 const text = await readFile(new URL("../dist/test-results.json", import.meta.url), "utf8").catch(
   () => undefined,
 );
 if (text === undefined) {
-  console.error("no test ran: what comes before them failed");
+  console.error("No test ran, because a step before them failed.");
   process.exit(1);
 }
 const {

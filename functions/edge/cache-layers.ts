@@ -1,4 +1,4 @@
-// The layers that keep answers, as the configuration has them, in the order of the cache policy.
+// Cache layers: creates the configured layers of the result cache, in lookup order.
 
 import { createCacheCircuitBreaker } from "../../src/cache/circuit-breaker.ts";
 import { createCdnCache, type HttpCache } from "../../src/cache/drivers/cdn.ts";
@@ -17,7 +17,11 @@ export function createCacheLayers(
   clock: Clock,
   log: (record: Readonly<Record<string, unknown>>) => void,
 ): readonly CacheLayer[] {
-  const outside = (name: CacheLayerName, store: CacheStore, ttlSeconds: number): CacheLayer => {
+  const createExternalLayer = (
+    name: CacheLayerName,
+    store: CacheStore,
+    ttlSeconds: number,
+  ): CacheLayer => {
     const onFailure = (operation: string, error: unknown) =>
       log({ level: "warn", event: `${name}_failed`, operation, cause: reasonOf(error) });
     return {
@@ -46,7 +50,7 @@ export function createCacheLayers(
     ...(cdn === undefined
       ? []
       : [
-          outside(
+          createExternalLayer(
             "cdn",
             createCdnCache({ cache: cdn, clock, timeoutMs: config.EDGETIER_CDN_TIMEOUT_MS }),
             ttlSeconds,
@@ -55,7 +59,7 @@ export function createCacheLayers(
     ...(url === undefined || token === undefined
       ? []
       : [
-          outside(
+          createExternalLayer(
             "l2",
             createUpstashCache({ url, token, timeoutMs }),
             config.EDGETIER_L2_TTL_SECONDS,
@@ -64,7 +68,7 @@ export function createCacheLayers(
   ];
 }
 
-/** Absent where this is not run as a Worker. */
+/** Absent outside Workers. */
 function platformCache(): HttpCache | undefined {
   return (globalThis as { readonly caches?: { readonly default?: HttpCache } }).caches?.default;
 }

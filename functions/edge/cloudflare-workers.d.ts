@@ -1,4 +1,4 @@
-// What workerd gives to Durable Objects: as much of it as is used here.
+// Types of `cloudflare:workers`: the part of the Durable Object API that this project uses.
 
 declare module "cloudflare:workers" {
   interface DurableObjectContext {

@@ -1,4 +1,4 @@
-// A Worker whose application is built when the first request brings its bindings, and which says so to clients where those are wrong.
+// Configured Worker: builds the app from the bindings of the first request, and answers with an error if they are invalid.
 
 import { asEdgeTierError } from "../../src/core/errors.ts";
 import type { createApp } from "../../src/http/app.ts";
@@ -22,14 +22,14 @@ export function createConfiguredWorker(
       try {
         app ??= create(env);
       } catch (error) {
-        return unconfigured(error);
+        return respondInvalidConfiguration(error);
       }
       return app.fetch(request, env, context);
     },
   };
 
-  /** The log names the variables; clients learn only that the operator has to act. */
-  function unconfigured(thrown: unknown): Response {
+  /** Only the log names the variables; the response says that the operator must act. */
+  function respondInvalidConfiguration(thrown: unknown): Response {
     const { code, status, detail } = asEdgeTierError(thrown);
     print({ level: "error", event: "not_configured", code, detail });
     const problem = {
@@ -37,8 +37,8 @@ export function createConfiguredWorker(
       title: "Invalid configuration",
       status,
       code,
-      detail: "This Worker is not configured.",
-      remedy: "The operator should look at its log.",
+      detail: "The configuration of this Worker is invalid.",
+      remedy: "Have the operator check the Worker's log.",
     };
     return Response.json(problem, { status, headers: { "content-type": PROBLEM_MEDIA_TYPE } });
   }

@@ -1,4 +1,4 @@
-// This isolate's metrics, as the configuration has them.
+// Edge telemetry: records this isolate's metrics and reports them to the configured aggregator and dataset.
 
 import type { Clock } from "../../src/core/clock.ts";
 import { reasonOf } from "../../src/core/errors.ts";
@@ -9,10 +9,10 @@ import { createMetricsRecorder } from "../../src/telemetry/metrics-recorder.ts";
 import { createMetricsReporter } from "../../src/telemetry/metrics-reporter.ts";
 import type { Telemetry } from "../../src/telemetry/telemetry.ts";
 
-/** Of an isolate: some 300 bytes each. */
+/** Maximum number of series per isolate; each takes about 300 bytes. */
 const MAX_SERIES = 2_000;
 
-/** @returns undefined where nobody takes what is counted: then it costs nothing */
+/** @returns undefined if no destination is configured, so that metrics cost nothing */
 export function createEdgeTelemetry(
   config: MetricsConfig,
   {
@@ -28,17 +28,17 @@ export function createEdgeTelemetry(
   if (aggregators === undefined && analytics === undefined) return undefined;
   const recorder = createMetricsRecorder({ clock, maxSeries: MAX_SERIES });
   recorder.count("edgetier_isolates_started_total", {});
-  const own = shardName(Math.floor(Math.random() * shards));
+  const ownShard = shardName(Math.floor(Math.random() * shards));
   const reporter = createMetricsReporter({
     recorder,
     clock,
     isolateId: crypto.randomUUID(),
     intervalMs: config.EDGETIER_METRICS_INTERVAL_MS,
-    send: aggregators && ((batch) => aggregators.getByName(own).report(batch)),
+    send: aggregators && ((batch) => aggregators.getByName(ownShard).report(batch)),
     onBatch: analytics && ((batch) => writeDataPoints(analytics, batch)),
     onFailure: (error) => log({ level: "warn", event: "metrics_unsent", cause: reasonOf(error) }),
   });
-  const read =
+  const readSeries =
     aggregators &&
     (async () =>
       mergeSeries(
@@ -48,7 +48,7 @@ export function createEdgeTelemetry(
           ),
         ),
       ));
-  return { metrics: recorder, reporter, readSeries: read };
+  return { metrics: recorder, reporter, readSeries };
 }
 
 const shardName = (shard: number): string => `shard-${shard}`;

@@ -1,4 +1,4 @@
-// The Worker's entry: the deployment that `edgetier engine build` has made, restored before the first request.
+// Worker entry: restores the deployment that `edgetier engine build` created, before the first request.
 
 import deployment from "../../dist/edge/deployment.mjs";
 import { restoreBundledSnapshots } from "../../src/runtime/wasm/restore-bundled-snapshots.ts";

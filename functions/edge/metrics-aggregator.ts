@@ -1,7 +1,7 @@
-// The Durable Object that sums up what isolates count (src/telemetry/metrics-aggregate.ts), and keeps it.
+// Metrics aggregator: a Durable Object that sums the metrics of all isolates (src/telemetry/metrics-aggregate.ts) and stores them.
 //
-// A batch is acknowledged when it is stored: an isolate sends it again otherwise. All batches of a while are stored together, as one text
-// in as few rows as it fits in, since rows are what is billed: four writes a second at most, however many isolates there are.
+// A batch is acknowledged after it is stored; otherwise the isolate sends it again. The platform bills rows, so the batches of
+// 250 ms are stored together as one text in few rows. This makes at most four writes a second for any number of isolates.
 
 import { DurableObject } from "cloudflare:workers";
 import {
@@ -14,9 +14,9 @@ import type { Series } from "../../src/telemetry/series-table.ts";
 
 const MAX_SERIES = 10_000;
 const STORE_EVERY_MS = 250;
-/** A row holds 2 MB. */
+/** A row holds at most 2 MB. */
 const MAX_PART_CHARACTERS = 1_000_000;
-/** Of the text; another one is not read. */
+/** Version of the stored format; a text of another version is ignored. */
 const STATE_FORMAT = 1;
 
 export class MetricsAggregator extends DurableObject {
@@ -42,7 +42,7 @@ export class MetricsAggregator extends DurableObject {
     await (this.#storing ??= this.#storeSoon());
   }
 
-  /** What is told is stored before: a counter that went back a little would look to Prometheus as if it had begun anew. */
+  /** Values are stored before they are exposed; otherwise Prometheus could see a decrease and assume a counter reset. */
   read(): Series[] {
     this.#store();
     return this.#aggregate.listSeries();
@@ -54,18 +54,18 @@ export class MetricsAggregator extends DurableObject {
     this.#store();
   }
 
-  /** The platform holds answers back until it is on disk. */
+  /** The platform delays responses until the write is on disk. */
   #store(): void {
     if (this.#isStored) return;
     const text = JSON.stringify({ format: STATE_FORMAT, ...this.#aggregate.exportState() });
     const { storage } = this.ctx;
     storage.transactionSync(() => {
       let part = 0;
-      for (let at = 0; at < text.length; at += MAX_PART_CHARACTERS) {
+      for (let start = 0; start < text.length; start += MAX_PART_CHARACTERS) {
         storage.sql.exec(
           "INSERT OR REPLACE INTO state (part, text) VALUES (?, ?)",
           part++,
-          text.slice(at, at + MAX_PART_CHARACTERS),
+          text.slice(start, start + MAX_PART_CHARACTERS),
         );
       }
       storage.sql.exec("DELETE FROM state WHERE part >= ?", part);
@@ -74,7 +74,7 @@ export class MetricsAggregator extends DurableObject {
   }
 }
 
-/** @param text of this class's own writing */
+/** @param text written by `#store` */
 function parseState(text: string): MetricsAggregateState | undefined {
   if (text === "") return undefined;
   const state: MetricsAggregateState & { readonly format: number } = JSON.parse(text);

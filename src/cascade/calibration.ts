@@ -1,4 +1,4 @@
-// Reads a calibrated answer off a tier's logits. One piece of code for every tier, wherever its graph ran.
+// Calibration: decodes a tier's logits to calibrated predictions, with the same code for edge and region tiers.
 // Temperature and vector scaling: Guo et al. 2017, "On Calibration of Modern Neural Networks". Isotonic regression: Zadrozny
 // and Elkan 2002, "Transforming Classifier Scores into Accurate Multiclass Probability Estimates". Energy score: Liu et al.
 // 2020, "Energy-based Out-of-distribution Detection".
@@ -12,7 +12,7 @@ export type OutOfScopeScore =
   | { readonly kind: "energy" }
   | { readonly kind: "output"; readonly output: string };
 
-/** As in the manifest, which says what each does. */
+/** Calibration parameters; the manifest documents each of them. */
 export interface CalibrationParameters {
   readonly temperature: number;
   readonly vector?: VectorScaling | undefined;
@@ -28,13 +28,13 @@ export interface CalibrationParameters {
     | undefined;
 }
 
-/** One of each per label. */
+/** Affine transformation of the logits, with one weight and bias per label. */
 export interface VectorScaling {
   readonly weights: readonly number[];
   readonly biases: readonly number[];
 }
 
-/** A line through points that ascend on both sides; level before the first and after the last. */
+/** Piecewise linear, ascending map through these points; constant before the first and after the last. */
 export interface IsotonicMap {
   readonly confidence: readonly number[];
   readonly calibrated: readonly number[];
@@ -46,7 +46,7 @@ export interface RankedLabel {
   readonly score: number;
 }
 
-/** The same rule without what makes the confidences fit: what a graph says by itself. */
+/** Removes the calibration, so that confidences are the graph's own. */
 export function withoutCalibration({
   temperature,
   outOfScope,
@@ -57,22 +57,22 @@ export function withoutCalibration({
   };
 }
 
-/** One input's answer by one tier. */
+/** Prediction of one tier for one input. */
 export interface TierPrediction {
   readonly label: string;
   /** Calibrated probability of `label`, from 0 to 1. */
   readonly confidence: number;
   readonly outOfScope: boolean;
-  /** The likeliest labels, `label` first. */
+  /** The most probable labels, `label` first. */
   readonly ranking: readonly RankedLabel[];
 }
 
-/** Name of the output that classification reads: FP32 [batch, labels]. */
+/** Name of the output with the logits, FP32 [batch, labels]. */
 export const LOGITS_OUTPUT = "logits";
 
 /**
- * @param outputs of a tier's graph: `logits` FP32 [rows, labels.length], and the out-of-scope output if one is named
- * @param topK how many labels to rank
+ * @param outputs outputs of a tier's graph: `logits` FP32 [rows, labels.length], and the out-of-scope output if one is configured
+ * @param topK number of ranked labels
  * @throws session_failed if the outputs do not fit the labels
  */
 export function decodePredictions(
@@ -89,10 +89,10 @@ export function decodePredictions(
     );
   }
   return Array.from({ length: rows }, (_, row) => {
-    const ofRow = logits.data.subarray(row * labels.length, (row + 1) * labels.length);
+    const rowLogits = logits.data.subarray(row * labels.length, (row + 1) * labels.length);
     return decodePrediction(
-      ofRow,
-      outOfScopeProbability(ofRow, row, outputs, calibration),
+      rowLogits,
+      outOfScopeProbability(rowLogits, row, outputs, calibration),
       labels,
       calibration,
       topK,
@@ -131,14 +131,14 @@ function decodePrediction(
       outOfScope: true,
       ranking: [verdict, ...scored].slice(0, topK),
     };
-  const place = ranking.findIndex((one, rank) => rank > 0 && one.score < outOfScope);
+  const position = ranking.findIndex(({ score }, rank) => rank > 0 && score < outOfScope);
   const merged = ranking
-    .toSpliced(place === -1 ? ranking.length : place, 0, verdict)
+    .toSpliced(position === -1 ? ranking.length : position, 0, verdict)
     .slice(0, topK);
   return { label: best.label, confidence: best.score, outOfScope: false, ranking: merged };
 }
 
-/** @throws session_failed if the scaling is of another number of labels */
+/** @throws session_failed if the scaling has another number of labels */
 function applyVectorScaling(
   logits: Float32Array,
   vector: VectorScaling | undefined,
@@ -147,7 +147,7 @@ function applyVectorScaling(
   const { weights, biases } = vector;
   if (weights.length !== logits.length || biases.length !== logits.length)
     throw coreErrors.sessionFailed(
-      `the calibration scales ${weights.length} logits, and there are ${logits.length}`,
+      `the calibration has ${weights.length} weights, expected ${logits.length}`,
     );
   const values = new Float64Array(logits.length);
   for (let index = 0; index < logits.length; index++)
@@ -155,21 +155,21 @@ function applyVectorScaling(
   return values;
 }
 
-/** The first score by the map; the others share what is left as they did, none above the first. */
+/** Maps the first score and rescales the others to the remaining probability, none above the first. */
 function calibrateRanking(ranking: readonly RankedLabel[], isotonic: IsotonicMap): RankedLabel[] {
   const before = ranking[0]?.score ?? 0;
   const after = applyIsotonic(isotonic, before);
   const rest = ranking.slice(1).reduce((sum, { score }) => sum + score, 0);
-  const others = before < 1 ? (1 - after) / Math.max(1 - before, rest) : 0; // close to 1, what is left of `before` is less than its rounding
+  const scale = before < 1 ? (1 - after) / Math.max(1 - before, rest) : 0; // if `before` is close to 1, `1 - before` is below its rounding error
   return ranking.map(({ label, score }, rank) => ({
     label,
-    score: rank === 0 ? after : Math.min(after, score * others),
+    score: rank === 0 ? after : Math.min(after, score * scale),
   }));
 }
 
-/** NaN stays NaN. */
+/** @returns NaN for NaN */
 export function applyIsotonic({ confidence, calibrated }: IsotonicMap, value: number): number {
-  const above = confidence.findIndex((one) => one > value);
+  const above = confidence.findIndex((point) => point > value);
   if (above === 0 || confidence.length === 0) return calibrated[0] ?? value;
   const [last, next] =
     above === -1 ? [confidence.length - 1, confidence.length - 1] : [above - 1, above];
@@ -183,7 +183,7 @@ export function applyIsotonic({ confidence, calibrated }: IsotonicMap, value: nu
   return x1 === x0 ? y0 : y0 + ((y1 - y0) * (value - x0)) / (x1 - x0);
 }
 
-/** P(out of scope) of one row; 0 for a tier that has no such rule. */
+/** P(out of scope) of one row; 0 without an out-of-scope rule. */
 function outOfScopeProbability(
   logits: Float32Array,
   row: number,
@@ -232,7 +232,7 @@ export function softmax(logits: Float32Array | Float64Array, temperature: number
   return probabilities;
 }
 
-/** NaN if one is. */
+/** @returns NaN if a value is NaN */
 function maxOf(values: Float32Array | Float64Array): number {
   let largest = Number.NEGATIVE_INFINITY;
   for (const value of values) largest = Math.max(largest, value);

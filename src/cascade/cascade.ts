@@ -1,4 +1,5 @@
-// The loop over tiers: each answers what the tiers before it were not sure of. Pure policy; tiers are injected.
+// Cascade: runs tiers in order; each tier receives the inputs that the earlier tiers did not answer confidently. The policy is
+// pure, and tiers are injected.
 
 import { cascadeErrors } from "./errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
@@ -11,28 +12,27 @@ import { type ExitRule, shouldExit, shouldExitWhenSaturated } from "./early-exit
 export interface CascadeTier {
   readonly id: string;
   readonly exit: ExitRule | null;
-  /** Within which 95 % of its runs over so many inputs end, as far as is known. */
+  /** Estimated p95 latency for this number of inputs; undefined if unknown. */
   estimateP95Ms?(inputs: number): number | undefined;
-  /** Whether it has more to do than it can. */
   isSaturated?(): boolean;
-  /** One answer per input, in order. Rejects with an EdgeTierError; must stop at `deadline.signal`. */
+  /** @returns one prediction per input, in order. Rejects with an EdgeTierError, and must stop at `deadline.signal`. */
   predict(inputs: readonly TaskInput[], deadline: Deadline): Promise<readonly TierPrediction[]>;
 }
 
 export interface CascadeOutcome extends TierPrediction {
-  /** The tier whose answer this is. */
+  /** Id of the tier that answered. */
   readonly tier: string;
-  /** The best answer so far, returned because a fault, the deadline or a saturated tier forbade escalation. */
+  /** Whether a fault, the deadline or a saturated tier prevented escalation of this answer. */
   readonly degraded: boolean;
-  /** Code of the error that forbade it. */
+  /** Code of the error that prevented escalation. */
   readonly degradedBy?: string;
 }
 
 export interface TierUsage {
   readonly tier: string;
-  /** How many inputs the tier was asked about. */
+  /** Number of inputs that the tier received; 0 if it was skipped. */
   readonly inputs: number;
-  /** Code of the error, where the tier failed. */
+  /** Code of the error if the tier failed or was skipped. */
   readonly error?: string;
 }
 
@@ -41,16 +41,16 @@ export interface CascadeResult {
   readonly tierUsage: readonly TierUsage[];
 }
 
-/** What no other tier could answer either: an input that turns out broken only when it is read in full. */
+/** Errors that every tier would return, because the input turns out to be invalid when it is decoded. */
 const INPUT_ERROR_CODES = new Set(["invalid_image"]);
 
 /**
- * A tier that would hardly answer in what is left of the deadline is left out where there is an answer already, and so, while a tier is
- * saturated, are the inputs that the rule for that case lets exit. Both are marked as degraded.
- * @param tiers in order; the last one's answer is always taken
- * @param maxTier id of the last tier that may be asked; its answer then counts as final, not as degraded
- * @param onUse is told of each use when it is over, also where the cascade throws in the end
- * @throws invalid_image; request_cancelled; the last tier's error where no tier gave any answer
+ * Runs the cascade. Inputs that already have an answer skip a tier whose p95 latency exceeds the remaining deadline. While a
+ * tier is saturated, they skip it if the saturated-exit rule accepts them. Both are marked as degraded.
+ * @param tiers in order; the last tier's answer is always accepted
+ * @param maxTier id of the last allowed tier, whose answer counts as final and not as degraded
+ * @param onUse receives each tier usage, even if the cascade throws later
+ * @throws invalid_image; request_cancelled; the last tier's error if no tier answered
  */
 export async function runCascade(
   tiers: readonly CascadeTier[],
@@ -63,71 +63,116 @@ export async function runCascade(
     maxTier === undefined
       ? tiers
       : tiers.slice(0, tiers.findIndex((tier) => tier.id === maxTier) + 1);
-  const outcomes: (CascadeOutcome | undefined)[] = inputs.map(() => undefined);
-  const uses: TierUsage[] = [];
-  const used = (use: TierUsage): void => {
-    uses.push(use);
-    onUse(use);
+  const state: CascadeState = {
+    tiers: allowed,
+    inputs,
+    deadline,
+    outcomes: inputs.map(() => undefined),
+    tierUsage: [],
+    open: inputs.map((_, index) => index),
+    failure: undefined,
+    onUse,
   };
-  let open = inputs.map((_, index) => index);
-  let failure: EdgeTierError | undefined;
-
   for (const [position, tier] of allowed.entries()) {
-    if (open.length === 0) break;
-    const { error: over } = deadline;
-    if (over !== undefined && deadline.isClientDisconnected) throw over;
-    const hasAnswers = open.every((index) => outcomes[index] !== undefined);
-    // The first tier is asked however late it is: what the edge knows at once is better than nothing.
-    if (over !== undefined && (hasAnswers || (deadline.isStrict && position > 0))) {
-      failure = over;
-      break;
-    }
-    if (hasAnswers) {
-      const p95Ms = tier.estimateP95Ms?.(open.length);
-      if (p95Ms !== undefined && p95Ms > deadline.remainingMs()) {
-        failure = cascadeErrors.deadlineTooNear(tier.id, deadline.remainingMs(), p95Ms);
-        used({ tier: tier.id, inputs: 0, error: failure.code });
-        continue;
-      }
-      if (tier.isSaturated?.() === true) {
-        const good = new Set(open.filter((index) => passesSaturatedExit(outcomes[index], allowed)));
-        for (const index of good)
-          outcomes[index] = toDegraded(
-            outcomes[index] as CascadeOutcome,
-            cascadeErrors.tierSaturated(tier.id),
-          );
-        open = open.filter((index) => !good.has(index));
-        if (open.length === 0) break;
-      }
-    }
-    try {
-      const answers = await tier.predict(
-        open.map((index) => inputs[index] as TaskInput),
-        deadline,
-      );
-      const exit = position === allowed.length - 1 ? null : tier.exit;
-      used({ tier: tier.id, inputs: open.length });
-      open.forEach((index, row) => {
-        outcomes[index] = { ...(answers[row] as TierPrediction), tier: tier.id, degraded: false };
-      });
-      open = open.filter((_, row) => !shouldExit(answers[row] as TierPrediction, exit));
-      failure = undefined;
-    } catch (error) {
-      failure = asEdgeTierError(error);
-      if (INPUT_ERROR_CODES.has(failure.code)) throw failure;
-      used({ tier: tier.id, inputs: open.length, error: failure.code });
-    }
+    if (state.open.length === 0) break;
+    const decision = decideTier(state, tier, position);
+    if (decision === "stop") break;
+    if (decision === "run") await runTier(state, tier, position);
   }
 
   if (deadline.isClientDisconnected) throw deadline.error;
-  if (failure !== undefined) {
-    for (const index of open) {
-      const best = outcomes[index];
-      if (best === undefined) throw failure;
-      outcomes[index] = toDegraded(best, failure);
-    }
+  degradeOpenInputs(state);
+  return { outcomes: state.outcomes as CascadeOutcome[], tierUsage: state.tierUsage };
+}
+
+interface CascadeState {
+  readonly tiers: readonly CascadeTier[];
+  readonly inputs: readonly TaskInput[];
+  readonly deadline: Deadline;
+  /** Best answer so far, by input. */
+  readonly outcomes: (CascadeOutcome | undefined)[];
+  readonly tierUsage: TierUsage[];
+  /** Indexes of the inputs that no tier has answered confidently. */
+  open: readonly number[];
+  /** Why the last tier did not answer the open inputs. */
+  failure: EdgeTierError | undefined;
+  readonly onUse: (use: TierUsage) => void;
+}
+
+function recordUsage(state: CascadeState, use: TierUsage): void {
+  state.tierUsage.push(use);
+  state.onUse(use);
+}
+
+/** @throws request_cancelled */
+function decideTier(
+  state: CascadeState,
+  tier: CascadeTier,
+  position: number,
+): "run" | "skip" | "stop" {
+  const { deadline, outcomes } = state;
+  const { error: deadlineError } = deadline;
+  if (deadlineError !== undefined && deadline.isClientDisconnected) throw deadlineError;
+  const hasAnswers = state.open.every((index) => outcomes[index] !== undefined);
+  // The first tier runs even after the deadline, because an immediate answer of the edge is better than none.
+  if (deadlineError !== undefined && (hasAnswers || (deadline.isStrict && position > 0))) {
+    state.failure = deadlineError;
+    return "stop";
   }
-  return { outcomes: outcomes as CascadeOutcome[], tierUsage: uses };
+  if (!hasAnswers) return "run";
+  const p95Ms = tier.estimateP95Ms?.(state.open.length);
+  if (p95Ms !== undefined && p95Ms > deadline.remainingMs()) {
+    state.failure = cascadeErrors.deadlineTooNear(tier.id, deadline.remainingMs(), p95Ms);
+    recordUsage(state, { tier: tier.id, inputs: 0, error: state.failure.code });
+    return "skip";
+  }
+  if (tier.isSaturated?.() === true) acceptSaturatedExits(state, tier);
+  return state.open.length === 0 ? "stop" : "run";
+}
+
+/** Accepts the answers that the saturated-exit rule allows, so that the saturated tier receives fewer inputs. */
+function acceptSaturatedExits(state: CascadeState, tier: CascadeTier): void {
+  const { outcomes, tiers } = state;
+  const accepted = new Set(
+    state.open.filter((index) => passesSaturatedExit(outcomes[index], tiers)),
+  );
+  for (const index of accepted)
+    outcomes[index] = toDegraded(
+      outcomes[index] as CascadeOutcome,
+      cascadeErrors.tierSaturated(tier.id),
+    );
+  state.open = state.open.filter((index) => !accepted.has(index));
+}
+
+async function runTier(state: CascadeState, tier: CascadeTier, position: number): Promise<void> {
+  const { tiers, inputs, deadline, outcomes, open } = state;
+  try {
+    const predictions = await tier.predict(
+      open.map((index) => inputs[index] as TaskInput),
+      deadline,
+    );
+    const exit = position === tiers.length - 1 ? null : tier.exit;
+    recordUsage(state, { tier: tier.id, inputs: open.length });
+    open.forEach((index, row) => {
+      outcomes[index] = { ...(predictions[row] as TierPrediction), tier: tier.id, degraded: false };
+    });
+    state.open = open.filter((_, row) => !shouldExit(predictions[row] as TierPrediction, exit));
+    state.failure = undefined;
+  } catch (error) {
+    state.failure = asEdgeTierError(error);
+    if (INPUT_ERROR_CODES.has(state.failure.code)) throw state.failure;
+    recordUsage(state, { tier: tier.id, inputs: open.length, error: state.failure.code });
+  }
+}
+
+/** @throws the failure if an open input has no answer */
+function degradeOpenInputs({ outcomes, open, failure }: CascadeState): void {
+  if (failure === undefined) return;
+  for (const index of open) {
+    const best = outcomes[index];
+    if (best === undefined) throw failure;
+    outcomes[index] = toDegraded(best, failure);
+  }
 }
 
 const toDegraded = (outcome: CascadeOutcome, { code }: EdgeTierError): CascadeOutcome => ({
@@ -136,7 +181,7 @@ const toDegraded = (outcome: CascadeOutcome, { code }: EdgeTierError): CascadeOu
   degradedBy: code,
 });
 
-/** By the rule of the tier that gave the answer, for while the next one is saturated. */
+/** Applies the saturated-exit rule of the tier that answered. */
 function passesSaturatedExit(
   outcome: CascadeOutcome | undefined,
   tiers: readonly CascadeTier[],

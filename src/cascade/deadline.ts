@@ -1,99 +1,126 @@
-// How long anybody wants a request's answer: until its deadline, and as long as its client is there. Handed to every stage as one object.
+// Deadline: tracks how long a request's response is wanted, until its deadline or its client's disconnect. Every stage shares one
+// object.
 
 import { coreErrors } from "../core/common-errors.ts";
 import type { Clock } from "../core/clock.ts";
 import { type EdgeTierError } from "../core/errors.ts";
 
 export interface Deadline {
-  /** In milliseconds from the request's arrival. */
+  /** Time from the request's arrival to the deadline. */
   readonly budgetMs: number;
-  /** The client named it: then no answer comes later. A model's default only forbids escalation: a first answer may be late. */
+  /** Whether the client set the deadline, so that no response comes later. A model's default only prevents escalation. */
   readonly isStrict: boolean;
-  /** Aborts at the deadline, and when the client leaves. */
+  /** Aborts at the deadline, and when the client disconnects. */
   readonly signal: AbortSignal;
-  /** The client has left: nothing is to be computed for it any more. */
   readonly isClientDisconnected: boolean;
-  /** Why nobody wants the answer any more: request_cancelled, deadline_exceeded; undefined while somebody does. Needs no timer, as `signal` does. */
+  /** request_cancelled or deadline_exceeded, once it applies. Reading it starts no timer, unlike `signal`. */
   readonly error: EdgeTierError | undefined;
-  /** What is left, in milliseconds; 0 once it has passed. */
+  /** @returns the remaining time, or 0 after the deadline */
   remainingMs(): number;
-  /** Waits for `work` while the client does, if strict until the deadline only. @throws deadline_exceeded, request_cancelled; the work itself goes on. */
+  /**
+   * Waits for `work` until the client disconnects and, if strict, until the deadline. The work itself continues.
+   * @throws deadline_exceeded, request_cancelled
+   */
   race<Result>(work: Promise<Result>): Promise<Result>;
-  /** Stops the timer, if there is one. Call it when the request is over. */
+  /** Stops timer and listener. Call it at the end of the request. */
   dispose(): void;
 }
 
 export interface DeadlineOptions {
   readonly budgetMs: number;
   readonly isStrict: boolean;
-  /** When the request arrived, by the same clock; now if left out. */
+  /** Arrival time of the request, by the same clock; the default is now. */
   readonly arrivedAtMs?: number;
-  /** Aborts when the client leaves. */
+  /** Aborts when the client disconnects. */
   readonly disconnectSignal?: AbortSignal;
 }
 
-/** Timer and listener are made for the first who waits: most answers come at once from this isolate, for which they would cost as much as a small graph. */
+/**
+ * The timer and the listener are created on first use. Most requests are answered immediately in this isolate, and for them the
+ * two would cost as much as a small graph.
+ */
 export function startDeadline(clock: Clock, options: DeadlineOptions): Deadline {
-  const {
-    budgetMs,
-    isStrict: strict,
-    arrivedAtMs = clock.now(),
-    disconnectSignal: clientGone,
-  } = options;
+  const { budgetMs, isStrict, arrivedAtMs = clock.now(), disconnectSignal } = options;
   const endsAtMs = arrivedAtMs + budgetMs;
   const remainingMs = () => Math.max(0, endsAtMs - clock.now());
-  const isAbandoned = () => clientGone?.aborted === true;
-  const stops: (() => void)[] = [];
-  let isEnded = false;
-  let abandoned: AbortController | undefined;
-  let timed: AbortController | undefined;
+  const isDisconnected = () => disconnectSignal?.aborted === true;
+  const signals = createDeadlineSignals({ clock, budgetMs, remainingMs, disconnectSignal });
 
-  function abandonedSignal(): AbortSignal {
-    if (abandoned !== undefined) return abandoned.signal;
-    const controller = (abandoned = new AbortController());
-    const onClientGone = () => controller.abort(coreErrors.requestCancelled());
-    if (isAbandoned()) onClientGone();
-    else if (!isEnded) {
-      clientGone?.addEventListener("abort", onClientGone, { once: true });
-      stops.push(() => clientGone?.removeEventListener("abort", onClientGone));
+  return {
+    budgetMs,
+    isStrict,
+    get signal() {
+      return signals.deadline();
+    },
+    get isClientDisconnected() {
+      return isDisconnected();
+    },
+    get error() {
+      if (isDisconnected()) return coreErrors.requestCancelled();
+      return remainingMs() === 0 ? coreErrors.deadlineExceeded(budgetMs) : undefined;
+    },
+    remainingMs,
+    race: (work) => raceSignal(work, isStrict ? signals.deadline() : signals.disconnect()),
+    dispose: signals.dispose,
+  };
+}
+
+interface DeadlineSignalOptions {
+  readonly clock: Clock;
+  readonly budgetMs: number;
+  readonly remainingMs: () => number;
+  readonly disconnectSignal: AbortSignal | undefined;
+}
+
+interface DeadlineSignals {
+  /** Aborts with request_cancelled when the client disconnects. */
+  disconnect(): AbortSignal;
+  /** Aborts as `disconnect`, and with deadline_exceeded at the deadline. */
+  deadline(): AbortSignal;
+  dispose(): void;
+}
+
+function createDeadlineSignals({
+  clock,
+  budgetMs,
+  remainingMs,
+  disconnectSignal,
+}: DeadlineSignalOptions): DeadlineSignals {
+  const cleanups: (() => void)[] = [];
+  let isDisposed = false;
+  let disconnectController: AbortController | undefined;
+  let deadlineController: AbortController | undefined;
+
+  function disconnect(): AbortSignal {
+    if (disconnectController !== undefined) return disconnectController.signal;
+    const controller = (disconnectController = new AbortController());
+    const onDisconnect = () => controller.abort(coreErrors.requestCancelled());
+    if (disconnectSignal?.aborted === true) onDisconnect();
+    else if (!isDisposed) {
+      disconnectSignal?.addEventListener("abort", onDisconnect, { once: true });
+      cleanups.push(() => disconnectSignal?.removeEventListener("abort", onDisconnect));
     }
     return controller.signal;
   }
 
-  function timedSignal(): AbortSignal {
-    if (timed !== undefined) return timed.signal;
-    const controller = (timed = new AbortController());
-    const gone = abandonedSignal();
-    if (gone.aborted) controller.abort(gone.reason);
-    else gone.addEventListener("abort", () => controller.abort(gone.reason), { once: true });
-    if (!isEnded)
-      stops.push(
-        clock.setTimer(
-          () => controller.abort(coreErrors.deadlineExceeded(budgetMs)),
-          remainingMs(),
-        ),
-      );
+  function deadline(): AbortSignal {
+    if (deadlineController !== undefined) return deadlineController.signal;
+    const controller = (deadlineController = new AbortController());
+    const disconnected = disconnect();
+    const onDisconnect = () => controller.abort(disconnected.reason);
+    if (disconnected.aborted) onDisconnect();
+    else disconnected.addEventListener("abort", onDisconnect, { once: true });
+    const onDeadline = () => controller.abort(coreErrors.deadlineExceeded(budgetMs));
+    if (!isDisposed) cleanups.push(clock.setTimer(onDeadline, remainingMs()));
     return controller.signal;
   }
 
   return {
-    budgetMs,
-    isStrict: strict,
-    get signal() {
-      return timedSignal();
-    },
-    get isClientDisconnected() {
-      return isAbandoned();
-    },
-    get error() {
-      if (isAbandoned()) return coreErrors.requestCancelled();
-      return remainingMs() === 0 ? coreErrors.deadlineExceeded(budgetMs) : undefined;
-    },
-    remainingMs,
-    race: (work) => raceSignal(work, strict ? timedSignal() : abandonedSignal()),
+    disconnect,
+    deadline,
     dispose() {
-      isEnded = true;
-      for (const stop of stops.splice(0)) stop();
+      isDisposed = true;
+      for (const cleanUp of cleanups.splice(0)) cleanUp();
     },
   };
 }

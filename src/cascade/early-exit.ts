@@ -1,24 +1,23 @@
-// The exit rule: when a tier's answer is accepted instead of asking the next tier.
+// Early exit: the rule that accepts a tier's answer instead of calling the next tier.
 
 import type { TierPrediction } from "./calibration.ts";
 
 export interface ExitRule {
-  /** Answers of at least this calibrated confidence are accepted; at 1, none is. */
+  /** Minimum calibrated confidence of an accepted answer; 1 accepts none. */
   readonly confidence: number;
-  /** The same while the next tier has more to do than it can: lower, within a risk that is stated as well. */
+  /** Lower threshold while the next tier is saturated; the manifest states its risk too. */
   readonly whenSaturated?: { readonly confidence: number } | undefined;
 }
 
 /**
- * @param rule null accepts everything (the last tier)
- * An out-of-scope verdict always escalates: small tiers are weak at telling the unknown, and it is the answer that a
- * user minds most when it is wrong.
+ * An out-of-scope verdict always escalates. Small tiers detect unknown inputs poorly, and a wrong verdict harms users most.
+ * @param rule null accepts every answer, as the last tier requires
  */
 export function shouldExit(answer: TierPrediction, rule: ExitRule | null): boolean {
   return rule === null || isConfident(answer, rule.confidence);
 }
 
-/** The same while the next tier is saturated; a rule that does not say otherwise holds as it is. */
+/** The exit decision while the next tier is saturated; without a lower threshold, the normal one applies. */
 export function shouldExitWhenSaturated(answer: TierPrediction, rule: ExitRule): boolean {
   return isConfident(answer, rule.whenSaturated?.confidence ?? rule.confidence);
 }

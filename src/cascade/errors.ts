@@ -1,4 +1,4 @@
-// Errors of tiers that are skipped.
+// Cascade errors: reasons for which a tier is skipped.
 
 import { errorFactory, type ErrorTable } from "../core/errors.ts";
 
@@ -6,12 +6,12 @@ import { errorFactory, type ErrorTable } from "../core/errors.ts";
 export const cascadeErrorTable = {
   deadline_too_near: {
     status: 504,
-    remedy: "Allow more time with x-deadline-ms.",
+    remedy: "Send a larger x-deadline-ms.",
     isRetryable: true,
   },
   tier_saturated: {
     status: 503,
-    remedy: "Try again shortly.",
+    remedy: "Retry shortly.",
     isRetryable: true,
     retryAfterSeconds: 1,
   },
@@ -23,8 +23,7 @@ export const cascadeErrors = {
   deadlineTooNear: (tier: string, remainingMs: number, p95Ms: number) =>
     makeError(
       "deadline_too_near",
-      `Tier ${tier} takes up to ${Math.ceil(p95Ms)} ms, and ${Math.floor(remainingMs)} ms are left.`,
+      `Tier ${tier} has a p95 latency of ${Math.ceil(p95Ms)} ms; ${Math.floor(remainingMs)} ms remain.`,
     ),
-  tierSaturated: (tier: string) =>
-    makeError("tier_saturated", `Tier ${tier} has more to do than it can.`),
+  tierSaturated: (tier: string) => makeError("tier_saturated", `Tier ${tier} is saturated.`),
 } as const;

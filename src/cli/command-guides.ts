@@ -30,7 +30,8 @@ const graphOf = (args: CommandArgs): string => argOrDefault(args, "out", "<out.o
 const modelOf = (args: CommandArgs, name = "model"): string =>
   argOrDefault(args, name, "<model>").split("@")[0] ?? "";
 
-const SERVE_HINT = "run `edgetier start` to serve it on this machine, or `edgetier deploy` to serve it publicly";
+const SERVE_HINT =
+  "run `edgetier start` to serve it on this machine, or `edgetier deploy` to serve it publicly";
 const graphUsageHint = (args: CommandArgs) =>
   `set ${graphOf(args)} as the graph of a tier in model.json, then run \`edgetier model eval <folder> --samples <samples>\``;
 
@@ -152,7 +153,8 @@ export const COMMAND_GUIDES: Readonly<Record<string, CommandGuide>> = {
     summary: "Distill a tier into a small student",
     example:
       "model distill models/intent --teacher region-int8 --student text-ngrams --samples texts.jsonl --out small",
-    renderNextStep: (args) => `run \`edgetier model calibrate ${folderOf(args)} --samples <samples>\``,
+    renderNextStep: (args) =>
+      `run \`edgetier model calibrate ${folderOf(args)} --samples <samples>\``,
   },
   "model exits": {
     summary: "Cut a region tier's graph to exit early at the edge",

@@ -14,7 +14,7 @@ import {
 } from "./deprecated-names.ts";
 import { renderCommandHelp, renderGroupHelp } from "./help.ts";
 import { renderNextStep } from "./command-guides.ts";
-import { printError, printWarning, createProgressPrinter } from "./output.ts";
+import { printError, printUsageWarning, createProgressPrinter } from "./output.ts";
 import { suggestName } from "./suggest-name.ts";
 
 export const EXIT_CODES = { ok: 0, failed: 1, usage: 2 } as const;
@@ -37,7 +37,7 @@ export async function runCommandLine(root: CommandDef, argv: readonly string[]):
   }
   const { command, name, args: given, problem, deprecated } = await resolveCommand(root, argv);
   const { args, deprecated: options } = replaceDeprecatedOptions(name, given);
-  for (const one of [...deprecated, ...options]) printWarning(renderDeprecation(one), json);
+  for (const one of [...deprecated, ...options]) printUsageWarning(renderDeprecation(one), json);
   if (problem === undefined && isHelpRequested(args)) {
     print(await renderHelp(command, name));
     return EXIT_CODES.ok;

@@ -21,7 +21,8 @@ export const cliErrorTable = {
   },
   fp16_overflow: {
     status: 400,
-    remedy: "Keep the nodes that produce them in FP32: pass --keep with an operator or a node name.",
+    remedy:
+      "Keep the nodes that produce them in FP32: pass --keep with an operator or a node name.",
   },
   slo_missed: {
     status: 400,
@@ -90,7 +91,10 @@ export const cliErrors = {
       `Latency class of ${model} is ${classMs} ms, but its measured p99 is ${p99Ms.toFixed(2)} ms.`,
     ),
   wranglerFailed: (command: string, output: string) =>
-    makeError("wrangler_failed", `\`wrangler ${command}\` failed: ${withoutFullStop(output.trim())}.`),
+    makeError(
+      "wrangler_failed",
+      `\`wrangler ${command}\` failed: ${withoutFullStop(output.trim())}.`,
+    ),
   secretsMissing: (worker: string, names: readonly string[]) =>
     makeError("secrets_missing", `The Worker ${worker} lacks the secrets ${names.join(", ")}.`, {
       remedy: `Run \`npx wrangler secret put ${names[0] ?? "<name>"}\` for each, or set them in the environment and pass --set-secrets.`,

@@ -32,7 +32,12 @@ const printedWarnings = new Set<string>();
 export function printWarning(line: string): void {
   if (printedWarnings.has(line)) return;
   printedWarnings.add(line);
-  process.stderr.write(`warning: ${line}\n`);
+  printUsageWarning(line, false);
+}
+
+/** Prints a warning about the command line on stderr; with --json as a JSON line, because programs parse stderr. */
+export function printUsageWarning(warning: string, json: boolean): void {
+  process.stderr.write(`${json ? JSON.stringify({ warning }) : `warning: ${warning}`}\n`);
 }
 
 /** Renders rows as text, with each column as wide as its widest cell. */
@@ -56,11 +61,6 @@ export function renderTable(rows: readonly (readonly (string | number)[])[]): st
 export function printError(error: unknown, json: boolean): void {
   for (const single of error instanceof AggregateError ? error.errors : [error])
     process.stderr.write(`${json ? renderErrorJson(single) : renderErrorText(single)}\n`);
-}
-
-/** Prints a warning on stderr; with --json as a JSON line, because programs parse stderr. */
-export function printWarning(warning: string, json: boolean): void {
-  process.stderr.write(`${json ? JSON.stringify({ warning }) : warning}\n`);
 }
 
 function renderErrorJson(error: unknown): string {

@@ -23,7 +23,11 @@ export const storeArgs = {
     description:
       "S3 bucket; by default EDGETIER_S3_BUCKET. Credentials: EDGETIER_S3_ACCESS_KEY_ID and EDGETIER_S3_SECRET_ACCESS_KEY",
   },
-  "s3-region": { type: "string", valueHint: "name", description: "S3 region; by default EDGETIER_S3_REGION" },
+  "s3-region": {
+    type: "string",
+    valueHint: "name",
+    description: "S3 region; by default EDGETIER_S3_REGION",
+  },
 } as const;
 
 const schema = z.object({
@@ -95,7 +99,9 @@ export function openPublishingStore(
   const trustedSigningKeys =
     trustedKeys === undefined
       ? publicKeys
-      : publicKeys.filter((key) => trustedKeys.some((trusted) => trusted.toString() === key.toString()));
+      : publicKeys.filter((key) =>
+          trustedKeys.some((trusted) => trusted.toString() === key.toString()),
+        );
   if (trustedKeys !== undefined && trustedSigningKeys.length === 0)
     throw publishingErrors.wouldNotBeTrusted(
       publicKeys.length === 0

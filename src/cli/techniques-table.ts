@@ -29,7 +29,8 @@ function row(
   runtimes: readonly string[],
   isChosen: boolean,
 ): string[] {
-  const verdict = refused.length > 0 ? `rejected: ${refused.join("; ")}` : isChosen ? "selected" : "";
+  const verdict =
+    refused.length > 0 ? `rejected: ${refused.join("; ")}` : isChosen ? "selected" : "";
   const figures =
     measured === undefined
       ? ["", "", "", ""]

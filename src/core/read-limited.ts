@@ -8,7 +8,7 @@ interface LimitedRead {
   readonly bytes: number;
 }
 
-/** @returns undefined once the body exceeds `maxBytes`; the rest is cancelled. @throws what the stream throws. */
+/** @returns undefined if the body exceeds `maxBytes`; the rest is cancelled @throws the stream's errors */
 export async function readLimited(
   body: ReadableStream<Uint8Array> | null,
   maxBytes: number,

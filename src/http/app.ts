@@ -22,6 +22,7 @@ import { requestMetrics } from "./middleware/request-metrics.ts";
 import { requestTracing } from "./middleware/request-tracing.ts";
 import { errorHandler } from "./middleware/error-handler.ts";
 import { INFERENCE_PATHS, loadShedding } from "./middleware/load-shedding.ts";
+import { rejectOtherMethods } from "./reject-other-methods.ts";
 import { docsRoutes } from "./routes/docs.ts";
 import { embeddingsRoutes } from "./routes/embeddings.ts";
 import { healthRoutes } from "./routes/health.ts";
@@ -98,5 +99,6 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
   );
   app.route("/", metricsRoutes(dependencies.telemetry, clock));
   app.route("/", docsRoutes());
+  rejectOtherMethods(app);
   return app;
 }

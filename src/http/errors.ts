@@ -4,7 +4,10 @@ import { reasonOf, shown, errorFactory, type ErrorTable } from "../core/errors.t
 
 /** Status and remedy of each code that this module owns. */
 export const httpErrorTable = {
-  repeated_parameter: { status: 400, remedy: "Send it once; use POST or QUERY for several inputs." },
+  repeated_parameter: {
+    status: 400,
+    remedy: "Send it once; use POST or QUERY for several inputs.",
+  },
   missing_input: { status: 400, remedy: "Add ?input=some+text, or POST a JSON body." },
   no_report: {
     status: 404,
@@ -26,7 +29,11 @@ export const httpErrorTable = {
   },
   missing_scope: { status: 403, remedy: "Request a credential with that scope from the operator." },
   model_not_allowed: { status: 403, remedy: "Use a model that GET /v1/models lists." },
-  rate_limited: { status: 429, remedy: "Wait for the seconds in retry-after, then retry.", isRetryable: true },
+  rate_limited: {
+    status: 429,
+    remedy: "Wait for the seconds in retry-after, then retry.",
+    isRetryable: true,
+  },
   identity_unavailable: {
     status: 503,
     remedy: "Retry shortly; the operator should check EDGETIER_JWT_JWKS_URL.",
@@ -55,7 +62,10 @@ export const httpErrors = {
   noReport: (model: string, version: number) =>
     makeError("no_report", `Version ${version} of model ${shown(model)} has no report.`),
   missingModel: () =>
-    makeError("missing_model", "The request names no model, and the deployment has no default model."),
+    makeError(
+      "missing_model",
+      "The request names no model, and the deployment has no default model.",
+    ),
   missingCredential: () =>
     makeError("missing_credential", "The request has no credential, and this route requires one."),
   invalidCredential: (reason: string) =>
@@ -68,9 +78,13 @@ export const httpErrors = {
   modelNotAllowed: (model: string) =>
     makeError("model_not_allowed", `The credential does not allow the model ${shown(model)}.`),
   rateLimited: (requests: number, windowSeconds: number, retryAfterSeconds: number) =>
-    makeError("rate_limited", `The rate limit of ${requests} requests per ${windowSeconds} s is exceeded.`, {
-      retryAfterSeconds,
-    }),
+    makeError(
+      "rate_limited",
+      `The rate limit of ${requests} requests per ${windowSeconds} s is exceeded.`,
+      {
+        retryAfterSeconds,
+      },
+    ),
   identityUnavailable: () =>
     makeError(
       "identity_unavailable",

@@ -1,4 +1,4 @@
-// The /v2 routes in the OpenAPI document: what the Open Inference Protocol says in full, in short.
+// OpenAPI paths: summarizes the /v2 routes, which the Open Inference Protocol specifies in full.
 
 import * as z from "zod";
 import { DATATYPES } from "../core/tensor.ts";
@@ -12,9 +12,12 @@ import {
   type PathsObject,
 } from "./openapi-builders.ts";
 
-const VERSIONED_PATH_NOTE = "As well under `/v2/models/{model}/versions/{version}`.";
+const VERSIONED_PATH_NOTE = "Also available under `/v2/models/{model}/versions/{version}`.";
 
-export function buildOpenInferencePaths(): PathsObject {
+type Schemas = ReturnType<typeof createSchemas>;
+
+/** A function, so that the schemas are created only when the document is built. */
+function createSchemas() {
   const options = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).optional();
   const spec = z
     .object({ name: z.string(), datatype: z.enum(DATATYPES), shape: z.array(z.int()) })
@@ -23,7 +26,8 @@ export function buildOpenInferencePaths(): PathsObject {
     .extend({
       parameters: options,
       data: z.array(z.unknown()).optional().meta({
-        description: "Row-major; or `parameters.binary_data_size`, and the bytes after the JSON.",
+        description:
+          "Elements in row-major order. A binary tensor has `parameters.binary_data_size` instead, with its bytes after the JSON.",
       }),
     })
     .meta({ id: "Tensor" });
@@ -32,11 +36,11 @@ export function buildOpenInferencePaths(): PathsObject {
       id: z.string().optional(),
       parameters: options.meta({
         description:
-          "`tier`: the one tier to ask; `timeout` in microseconds; `binary_data_output`.",
+          "`tier`: id of the only tier to run; `timeout`: in microseconds; `binary_data_output`.",
       }),
       inputs: z.array(tensor).meta({
         description:
-          "One BYTES tensor `input`, an element for each text or image file; or a graph's own tensors.",
+          "One BYTES tensor `input` with one element per text or image file, or the tensors of a graph.",
       }),
       outputs: z
         .array(z.object({ name: z.string(), parameters: options }).meta({ id: "RequestedOutput" }))
@@ -65,31 +69,43 @@ export function buildOpenInferencePaths(): PathsObject {
     .object({ name: z.string(), version: z.string(), extensions: z.array(z.string()) })
     .meta({ id: "ServerMetadata" });
   const error = z.object({ error: z.string() }).meta({ id: "InferError" });
+  return { request, response, metadata, server, error };
+}
 
-  const model = describeParameters("path", z.object({ model: z.string() }));
-  const refusals = {
-    400: describeResponse("No such model, or a request that is not valid.", error),
-    404: describeResponse("No such version.", error),
-  };
-  const unavailable = {
-    ...accessErrorResponses((description) => describeResponse(description, error)),
-    503: describeResponse(
-      "The store, or every tier, is out of reach, or it took too long; see `retry-after`.",
-      error,
-    ),
-  };
-  const yes = { 200: describeEmptyResponse("Yes.") };
-  const ofModel = (
+type Responses = OperationObject["responses"];
+
+const modelPathParameters = () => describeParameters("path", z.object({ model: z.string() }));
+const modelErrorResponses = ({ error }: Schemas): Responses => ({
+  400: describeResponse("The model does not exist, or the request is invalid.", error),
+  404: describeResponse("The version does not exist.", error),
+});
+const availabilityResponses = ({ error }: Schemas): Responses => ({
+  ...accessErrorResponses((description) => describeResponse(description, error)),
+  503: describeResponse(
+    "The store or every tier is unavailable, or the deadline has passed; see `retry-after`.",
+    error,
+  ),
+});
+
+export function buildOpenInferencePaths(): PathsObject {
+  const schemas = createSchemas();
+  const { error } = schemas;
+  const ok = { 200: describeEmptyResponse("Yes.") };
+  const describeModelRoute = (
     operationId: string,
     summary: string,
-    responses: OperationObject["responses"],
+    responses: Responses,
   ): { readonly get: OperationObject } => ({
     get: {
       operationId,
       summary,
       description: VERSIONED_PATH_NOTE,
-      parameters: model,
-      responses: { ...responses, ...refusals, ...unavailable },
+      parameters: modelPathParameters(),
+      responses: {
+        ...responses,
+        ...modelErrorResponses(schemas),
+        ...availabilityResponses(schemas),
+      },
     },
   });
 
@@ -97,48 +113,53 @@ export function buildOpenInferencePaths(): PathsObject {
     "/v2": {
       get: {
         operationId: "server",
-        summary: "Name, version and extensions of the server, by the Open Inference Protocol v2",
-        responses: { 200: describeResponse("The server.", server), ...unavailable },
+        summary: "Name, version and extensions of the server (Open Inference Protocol v2)",
+        responses: {
+          200: describeResponse("The server.", schemas.server),
+          ...availabilityResponses(schemas),
+        },
       },
     },
     "/v2/health/live": {
-      get: { operationId: "live", summary: "Is the Worker running?", responses: yes },
+      get: { operationId: "live", summary: "Is the Worker running?", responses: ok },
     },
     "/v2/health/ready": {
       get: {
         operationId: "ready",
-        summary: "Can it read the model store?",
-        responses: { ...yes, 400: describeResponse("No.", error) },
+        summary: "Can the Worker read the model store?",
+        responses: { ...ok, 400: describeResponse("No.", error) },
       },
     },
-    "/v2/models/{model}": ofModel("modelMetadata", "Inputs and outputs of a model", {
-      200: describeResponse("The model.", metadata),
+    "/v2/models/{model}": describeModelRoute("modelMetadata", "Inputs and outputs of a model", {
+      200: describeResponse("The model.", schemas.metadata),
     }),
-    "/v2/models/{model}/ready": ofModel(
+    "/v2/models/{model}/ready": describeModelRoute(
       "modelReady",
-      "Does the edge, or else the region, answer for the model at once?",
-      yes,
+      "Is the model ready at the edge or in the region?",
+      ok,
     ),
-    "/v2/models/{model}/infer": {
-      post: {
-        operationId: "infer",
-        summary: "Tensors in, tensors out",
-        description: `What the edge cannot run goes through to the region. The extensions for binary tensors and for classification are served. ${VERSIONED_PATH_NOTE}`,
-        parameters: model,
-        requestBody: describeRequestBody({
-          "application/json": request,
-          "application/octet-stream": z.string(),
-        }),
-        responses: {
-          200: describeResponse("The outputs.", response),
-          ...refusals,
-          413: describeResponse(
-            "The body, an input, or the number of inputs is over its limit.",
-            error,
-          ),
-          ...unavailable,
-        },
-      },
+    "/v2/models/{model}/infer": { post: describeInfer(schemas) },
+  };
+}
+
+function describeInfer(schemas: Schemas): OperationObject {
+  return {
+    operationId: "infer",
+    summary: "Run a model on tensors",
+    description: `The edge forwards requests that it cannot run to the region. The binary tensor data and classification extensions are supported. ${VERSIONED_PATH_NOTE}`,
+    parameters: modelPathParameters(),
+    requestBody: describeRequestBody({
+      "application/json": schemas.request,
+      "application/octet-stream": z.string(),
+    }),
+    responses: {
+      200: describeResponse("The outputs.", schemas.response),
+      ...modelErrorResponses(schemas),
+      413: describeResponse(
+        "The body, an input or the number of inputs exceeds its limit.",
+        schemas.error,
+      ),
+      ...availabilityResponses(schemas),
     },
   };
 }

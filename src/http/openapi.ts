@@ -73,8 +73,7 @@ const predictHeaderParameters = describeParameters(
   "header",
   z.object({
     "x-deadline-ms": z.int().optional().meta({
-      description:
-        "Deadline in milliseconds from now; the default is the model's own deadline.",
+      description: "Deadline in milliseconds from now; the default is the model's own deadline.",
     }),
     "cache-control": z
       .string()
@@ -172,10 +171,7 @@ const predictionPaths: PathsObject = {
       summary: "Calibration report of a model, with the effect of other thresholds",
       parameters: modelPathParameters,
       responses: {
-        200: describeResponse(
-          "The report that was published with the version.",
-          modelReportSchema,
-        ),
+        200: describeResponse("The report that was published with the version.", modelReportSchema),
         ...clientErrorResponses,
         ...availabilityResponses,
       },

@@ -1,5 +1,5 @@
-// A tensor's elements as bytes: the Open Inference Protocol's binary tensor data extension. Little-endian, row-major; a
-// BYTES element is its length as uint32, and its bytes.
+// Encodes and decodes the Open Inference Protocol's binary tensor data extension. Elements are little-endian and
+// row-major; a BYTES element is its length as uint32, followed by its bytes.
 
 import { protocolErrors } from "./errors.ts";
 import { byteView } from "../core/bytes.ts";
@@ -7,7 +7,7 @@ import { type Datatype, countElements, type Tensor, typedArrays } from "../core/
 
 const LENGTH_BYTES = 4;
 
-/** Views of the tensor's own data where it has that form already; nothing is changed through them. */
+/** Returns views of the tensor's data wherever its memory already has the wire form. Callers must not modify them. */
 export function encodeBinaryData(tensor: Tensor): Uint8Array[] {
   if (tensor.datatype !== "BYTES") return [byteView(tensor.data)];
   return tensor.data.flatMap((element) => {
@@ -18,9 +18,9 @@ export function encodeBinaryData(tensor: Tensor): Uint8Array[] {
 }
 
 /**
- * @param bytes all of the tensor's. The result is a view of them where they are aligned; a BYTES tensor's elements are copies.
- * @param model its name, for the errors
- * @throws invalid_tensor for bytes that do not fit datatype and shape
+ * Decodes a tensor. The result is a view of `bytes` if they are aligned; elements of a BYTES tensor are copies.
+ * @param model name for error messages
+ * @throws invalid_tensor if the bytes do not match datatype and shape
  */
 export function decodeBinaryTensor(
   name: string,
@@ -31,7 +31,7 @@ export function decodeBinaryTensor(
 ): Tensor {
   const count = countElements(name, shape);
   if (datatype === "BYTES")
-    return { datatype, shape, data: decodeElements(name, count, bytes, model) };
+    return { datatype, shape, data: decodeStrings(name, count, bytes, model) };
   const ArrayType = typedArrays[datatype];
   const expected = count * ArrayType.BYTES_PER_ELEMENT;
   if (bytes.byteLength !== expected)
@@ -45,7 +45,7 @@ export function decodeBinaryTensor(
   } as Tensor;
 }
 
-function decodeElements(
+function decodeStrings(
   name: string,
   count: number,
   bytes: Uint8Array,
@@ -55,11 +55,12 @@ function decodeElements(
   const elements: Uint8Array[] = [];
   let offset = 0;
   while (offset < bytes.byteLength) {
-    const left = bytes.byteLength - offset;
-    if (left < LENGTH_BYTES) throw protocolErrors.cutOffStringLength(name, left, model);
+    const remaining = bytes.byteLength - offset;
+    if (remaining < LENGTH_BYTES)
+      throw protocolErrors.truncatedStringLength(name, remaining, model);
     const length = view.getUint32(offset, true);
-    if (length > left - LENGTH_BYTES)
-      throw protocolErrors.cutOffString(name, length, left - LENGTH_BYTES, model);
+    if (length > remaining - LENGTH_BYTES)
+      throw protocolErrors.truncatedString(name, length, remaining - LENGTH_BYTES, model);
     if (elements.length === count)
       throw protocolErrors.wrongStringCount(name, count, "more", model);
     const start = offset + LENGTH_BYTES;

@@ -1,5 +1,5 @@
-// The wire format of POST /v1/embeddings: OpenAI's, so that its clients work unchanged. These schemas validate requests and make
-// the OpenAPI document.
+// Wire format of POST /v1/embeddings. It is OpenAI's format, so OpenAI clients work unchanged. The schemas validate
+// requests and generate the OpenAPI document.
 
 import * as z from "zod";
 import { toBase64 } from "../core/base64.ts";
@@ -13,13 +13,13 @@ const tokenIdsSchema = z.array(z.int().min(0)).min(1);
 const inputSchema = z
   .union(
     [z.string(), z.array(z.string()).min(1), tokenIdsSchema, z.array(tokenIdsSchema).min(1)],
-    "expected a text, token ids, or an array of either, none of them empty",
+    "expected a string, token ids, or an array of either; none may be empty",
   )
   .meta({
     description:
-      "One text, or the ids of its tokens by the model's own tokenizer; or an array of either, all of one kind.",
+      "One text, or its token ids from the model's own tokenizer, or an array with elements of one of these kinds.",
     examples: ["how do i freeze my account"],
-    // For the document, a little wider than it is: generators make no code that compiles of a union with arrays of arrays.
+    // The document's type is slightly wider, because client generators emit broken code for a union with nested arrays.
     anyOf: [
       { type: "string" },
       {
@@ -45,22 +45,20 @@ export const embeddingsRequestSchema = z
       .optional()
       .meta({
         description:
-          "`name`, `name@version` or `name@alias`; the deployment's default where it is left out.",
+          "`name`, `name@version` or `name@alias`. Defaults to the deployment's default model.",
         examples: ["minilm"],
       }),
     encoding_format: z
       .enum(["float", "base64"])
       .default("float")
-      .meta({ description: "`base64`: FP32, little-endian." }),
-    dimensions: z
-      .int()
-      .min(1)
-      .optional()
-      .meta({ description: "Only so many of a vector's first numbers, scaled to length 1 again." }),
-    user: z.string().optional().meta({ description: "Not heeded." }),
+      .meta({ description: "Encoding of the vectors. `base64` is little-endian FP32." }),
+    dimensions: z.int().min(1).optional().meta({
+      description: "Truncates each vector to its first N numbers, and rescales it to length 1.",
+    }),
+    user: z.string().optional().meta({ description: "Ignored." }),
     cache: z.enum(["use", "bypass", "refresh"]).optional().meta({
       description:
-        "EdgeTier's own, in place of the header `cache-control`: `bypass` neither reads nor stores; `refresh` stores new vectors.",
+        "EdgeTier extension that replaces the header `cache-control`: `bypass` skips the cache; `refresh` recomputes and stores the vectors.",
     }),
   })
   .meta({ id: "EmbeddingsRequest" });
@@ -80,18 +78,18 @@ export const embeddingsResponseSchema = z
     ),
     model: z
       .string()
-      .meta({ description: "`name@version`: vectors of different versions cannot be compared." }),
+      .meta({ description: "`name@version`. Vectors of different versions are not comparable." }),
     usage: z.object({
       prompt_tokens: z
         .int()
-        .meta({ description: "Special tokens included, without those that were cut off." }),
+        .meta({ description: "Number of tokens, including special tokens, after truncation." }),
       total_tokens: z.int(),
     }),
   })
   .meta({ id: "EmbeddingsResponse" });
 export type EmbeddingsResponse = z.output<typeof embeddingsResponseSchema>;
 
-/** Problem details, and in them as an extension member (RFC 9457, section 3.2) what OpenAI's clients read. */
+/** Problem details with the extension member `error` (RFC 9457, section 3.2), which OpenAI clients read. */
 export const embeddingsProblemSchema = problemDetailsSchema
   .extend({
     error: z.object({ message: z.string(), type: z.string(), param: z.null(), code: z.string() }),
@@ -114,9 +112,9 @@ export function toEmbeddingsProblem(
   };
 }
 
-/** One element an input: token ids are one input, as a text is. */
-export function listInputs({ input: given }: EmbeddingsRequest): readonly unknown[] {
-  return typeof given === "string" || typeof given[0] === "number" ? [given] : given;
+/** Lists the inputs, one element each. A list of token ids is one input, like a text. */
+export function listInputs({ input }: EmbeddingsRequest): readonly unknown[] {
+  return typeof input === "string" || typeof input[0] === "number" ? [input] : input;
 }
 
 export interface EmbeddingsResult {
@@ -130,19 +128,19 @@ export function toEmbeddingsResponse(
   { model, version, vectors, tokenCount }: EmbeddingsResult,
   format: EmbeddingsRequest["encoding_format"],
 ): EmbeddingsResponse {
-  const encoded = (vector: Float32Array) =>
+  const encode = (vector: Float32Array) =>
     format === "base64" ? toBase64(byteView(vector)) : Array.from(vector, roundToFloat32Digits);
   return {
     object: "list",
     data: vectors.map((vector, index) => ({
       object: "embedding",
       index,
-      embedding: encoded(vector),
+      embedding: encode(vector),
     })),
     model: `${model}@${version}`,
     usage: { prompt_tokens: tokenCount, total_tokens: tokenCount },
   };
 }
 
-/** Nine digits tell every FP32 number from all others; its FP64 form would take twice as many characters. */
+/** Nine digits identify every FP32 number; its FP64 form would take twice as many characters. */
 const roundToFloat32Digits = (value: number): number => Number(value.toPrecision(9));

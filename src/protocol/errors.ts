@@ -1,4 +1,5 @@
-// Errors of reading requests: bodies, JSON, and Open Inference Protocol v2 tensors. Details of `/v2` use Triton's texts, which its clients match.
+// Errors of reading requests: bodies, JSON, and Open Inference Protocol v2 tensors. Details of `/v2` use Triton's texts,
+// because Triton clients match them.
 
 import { shown, errorFactory, type ErrorTable, quoted } from "../core/errors.ts";
 import { coreErrorTable } from "../core/common-errors.ts";
@@ -11,10 +12,13 @@ const dimensions = (shape: readonly number[]) => `[${shape.join(",")}]`;
 export const protocolErrorTable = {
   invalid_json: { status: 400, remedy: 'Send a JSON object such as {"inputs": "some text"}.' },
   body_too_large: { status: 413, remedy: "Send fewer or shorter inputs in one request." },
-  unsupported_encoding: { status: 415, remedy: "Use gzip or deflate, or send the body as it is." },
+  unsupported_encoding: {
+    status: 415,
+    remedy: "Use gzip or deflate, or send the body uncompressed.",
+  },
   method_not_allowed: { status: 405, remedy: "Use {allowed}." },
   route_not_found: { status: 404, remedy: "See /docs for the routes." },
-  invalid_deadline: { status: 400, remedy: "Send x-deadline-ms: 250, or leave it out." },
+  invalid_deadline: { status: 400, remedy: "Send for example x-deadline-ms: 250, or omit it." },
 } as const satisfies ErrorTable;
 
 const makeError = errorFactory({ ...coreErrorTable, ...protocolErrorTable });
@@ -30,19 +34,18 @@ export const protocolErrors = {
       `Unsupported compression type: content-encoding ${shown(encoding)}.`,
     ),
   methodNotAllowed: (method: string, allowed: readonly string[]) =>
-    makeError("method_not_allowed", `Method Not Allowed: ${method} is not possible here.`, {
+    makeError("method_not_allowed", `Method Not Allowed: this path does not support ${method}.`, {
       values: { allowed: allowed.join(", ") },
     }),
-  routeNotFound: (path: string) =>
-    makeError("route_not_found", `There is nothing at ${shown(path)}.`),
+  routeNotFound: (path: string) => makeError("route_not_found", `No route matches ${shown(path)}.`),
   invalidDeadline: (value: string) =>
     makeError(
       "invalid_deadline",
-      `The deadline ${shown(value)} is not a whole number of milliseconds from 1 to 600000.`,
+      `The deadline ${shown(value)} is not an integer from 1 to 600000 (milliseconds).`,
     ),
   unparsableJson: (reason: string) =>
     makeError("invalid_json", `failed to parse the request JSON buffer: ${reason}.`, {
-      remedy: "Send a JSON object, as the Open Inference Protocol v2 has it.",
+      remedy: "Send a JSON object in the format of the Open Inference Protocol v2.",
     }),
   unparsableFields: (problems: readonly string[]) =>
     makeError(
@@ -56,7 +59,7 @@ export const protocolErrors = {
       `Unable to parse Inference-Header-Content-Length, got: ${shown(text)}.`,
       {
         remedy:
-          "It is the number of bytes of JSON at the beginning of the body; 0 for a raw binary request.",
+          "Send the number of JSON bytes at the start of the body, or 0 for a raw binary request.",
       },
     ),
   jsonLengthOutOfRange: (length: number, bodyBytes: number) =>
@@ -65,85 +68,85 @@ export const protocolErrors = {
       `inference header size should be in range (0, ${bodyBytes}), got: ${length}.`,
       {
         remedy:
-          "Inference-Header-Content-Length is the number of bytes of JSON at the beginning of the body; 0 for a raw binary request.",
+          "Set Inference-Header-Content-Length to the number of JSON bytes at the start of the body, or 0 for a raw binary request.",
       },
     ),
   missingBinaryData: (input: string, missingBytes: number, model?: string) =>
     makeError(
       "invalid_request",
       `unexpected size for input ${quoted(input)}, expecting ${missingBytes} additional bytes${forModel(model)}.`,
-      { remedy: "The tensors' bytes follow the JSON, in its order." },
+      { remedy: "Send the bytes of all binary tensors after the JSON, in the same order." },
     ),
   extraBinaryData: (extraBytes: number, model?: string) =>
     makeError(
       "invalid_request",
       `unexpected additional input data for model${model === undefined ? "" : ` ${quoted(model)}`}: ${extraBytes} bytes.`,
-      { remedy: "Each binary_data_size tells how many of the bytes are its input's." },
+      { remedy: "Set each binary_data_size to the number of bytes of its input." },
     ),
   dataInSeveralForms: (input: string, forms: readonly string[]) =>
     makeError(
       "invalid_tensor",
       `Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But ${forms.length === 0 ? "no field is set" : `set ${forms.map(quoted).join(" ")}`}: ${quoted(input)}.`,
-      { remedy: "Send the tensor's data once." },
+      { remedy: "Send the tensor's data in one form only." },
     ),
   noJsonForm: (datatype: string, input: string) =>
     makeError(
       "invalid_tensor",
       `receiving ${datatype} data via JSON is not supported. Please use the binary data format for input ${quoted(input)}.`,
-      { remedy: "Send it by binary_data_size." },
+      { remedy: "Send it as binary data with binary_data_size." },
     ),
   wrongElementCount: (input: string, count: number, shape: readonly number[]) =>
     makeError(
       "invalid_tensor",
       `Unable to parse 'data': Shape does not match true shape of 'data' field: ${quoted(input)} has ${count} elements, its shape is ${dimensions(shape)}.`,
-      { remedy: "Send as many elements as the shape has, flat or nested." },
+      { remedy: "Send exactly the elements of the shape, flat or nested." },
     ),
   wrongByteSize: (input: string, expectedBytes: number, bytes: number, model?: string) =>
     makeError(
       "invalid_tensor",
       `input byte size mismatch for input ${quoted(input)}${forModel(model)}. Expected ${expectedBytes}, got ${bytes}.`,
-      { remedy: "Send as many bytes as shape and datatype have." },
+      { remedy: "Send exactly the bytes that shape and datatype require." },
     ),
   wrongStringCount: (input: string, expected: number, found: number | string, model?: string) =>
     makeError(
       "invalid_tensor",
       `expected ${expected} string elements for inference input ${quoted(input)}${forModel(model)}, got ${found}.`,
-      { remedy: "Send as many strings as the shape has elements." },
+      { remedy: "Send one string for each element of the shape." },
     ),
-  cutOffStringLength: (input: string, bytes: number, model?: string) =>
+  truncatedStringLength: (input: string, bytes: number, model?: string) =>
     makeError(
       "invalid_tensor",
       `incomplete string length indicator for inference input ${quoted(input)}${forModel(model)}, expecting 4 bytes but only ${bytes} bytes available.`,
-      { remedy: "A string is its length as uint32, little-endian, and its bytes." },
+      { remedy: "Send each string as its length (little-endian uint32), followed by its bytes." },
     ),
-  cutOffString: (input: string, length: number, bytes: number, model?: string) =>
+  truncatedString: (input: string, length: number, bytes: number, model?: string) =>
     makeError(
       "invalid_tensor",
       `incomplete string data for inference input ${quoted(input)}${forModel(model)}, expecting string of length ${length} but only ${bytes} bytes available.`,
-      { remedy: "A string is its length as uint32, little-endian, and its bytes." },
+      { remedy: "Send each string as its length (little-endian uint32), followed by its bytes." },
     ),
   wrongInputs: (model: string, expected: readonly string[], found: readonly string[]) => {
     const missing = expected.filter((name) => !found.includes(name));
     const list = (names: readonly string[]) => `[${names.slice(0, 32).map(quoted).join(",")}]`;
-    const what =
+    const missingText =
       missing.length === 0
         ? ""
         : `, but missing required input(s) ${list(missing)}. Please provide all required input(s)`;
     return makeError(
       "invalid_tensor",
-      `expected ${expected.length} inputs but got ${found.length} inputs for model ${quoted(model)}. Got input(s) ${list(found)}${what}.`,
-      { remedy: `GET /v2/models/${model} describes them.` },
+      `expected ${expected.length} inputs but got ${found.length} inputs for model ${quoted(model)}. Got input(s) ${list(found)}${missingText}.`,
+      { remedy: `See GET /v2/models/${model} for the inputs.` },
     );
   },
   unclassifiable: (output: string, datatype: string, shape: readonly number[]) =>
     makeError(
       "invalid_tensor",
       `class result not available for output due to unsupported type '${datatype}': ${quoted(output)} of shape ${dimensions(shape)}.`,
-      { remedy: "Ask for its values instead." },
+      { remedy: "Request its values instead." },
     ),
   repeatedTensor: (kind: "input" | "output", name: string) =>
     makeError("invalid_tensor", `${kind} ${quoted(name)} already exists in request.`, {
-      remedy: "Name each once.",
+      remedy: "Name each tensor once.",
     }),
   unexpectedInput: (model: string, input: string) =>
     makeError(
@@ -155,7 +158,7 @@ export const protocolErrors = {
     makeError(
       "invalid_tensor",
       `unexpected inference output ${quoted(output)} for model ${quoted(model)}.`,
-      { remedy: `GET /v2/models/${model} describes the outputs.` },
+      { remedy: `See GET /v2/models/${model} for the outputs.` },
     ),
   wrongDatatype: (model: string, input: string, found: string, expected: string) =>
     makeError(
@@ -172,7 +175,10 @@ export const protocolErrors = {
     makeError(
       "invalid_tensor",
       `unexpected shape for input ${quoted(input)} for model ${quoted(model)}. Expected ${dimensions(expected)}, got ${dimensions(found)}.`,
-      { remedy: "The first dimension is the batch where the model has one; -1 stands for any." },
+      {
+        remedy:
+          "Send the expected shape: -1 accepts any size, and the first dimension is the batch if the model has one.",
+      },
     ),
   rawNeedsOneInput: (inputs: number, model?: string) =>
     makeError(
@@ -190,6 +196,6 @@ export const protocolErrors = {
     makeError(
       "invalid_request",
       `parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified: ${quoted(name)}.`,
-      { remedy: "Leave it out." },
+      { remedy: "Omit it." },
     ),
 } as const;

@@ -1,16 +1,16 @@
-// JSON bodies as the Open Inference Protocol needs them: bounded depth, integers past 2^53 that keep every digit, and the
-// numbers that JSON has no form for, as Triton and its clients write them.
+// Parses JSON bodies of the Open Inference Protocol: with bounded depth, lossless integers beyond 2^53, and non-finite
+// numbers as Triton and its clients write them.
 
 import { protocolErrors } from "./errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
 import { reasonOf } from "../core/errors.ts";
 
-/** Triton's limit. It also keeps everything that walks a parsed body from running out of stack. */
+/** Triton's limit. It also prevents stack overflows in code that traverses a parsed body. */
 export const MAX_JSON_DEPTH = 100;
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-/** A number of 16 digits or more: where it is an integer, a double may not hold it. */
+/** Finds a number of at least 16 digits; a double may not represent such an integer. */
 const LONG_NUMBER_PATTERN = /[-[,:\s]\d{16}/;
 const INTEGER_PATTERN = /^-?\d{16,20}$/;
 
@@ -19,14 +19,14 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
 /**
- * Parses a JSON body. Integers that a double cannot hold come as bigint, of up to 20 digits; a bare NaN, Infinity, Inf or
- * their negatives, which are no JSON, as the texts "NaN", "Infinity" and "-Infinity".
+ * Parses a JSON body. Integers of up to 20 digits that a double cannot represent become bigint. The non-JSON tokens
+ * NaN, Infinity, Inf and their negatives become the strings "NaN", "Infinity" and "-Infinity".
  * @throws invalid_utf8, invalid_json
  */
 export function parseJsonBody(body: Uint8Array): unknown {
   const text = decodeUtf8Body(body);
   if (isDeeperThan(MAX_JSON_DEPTH, text))
-    throw protocolErrors.unparsableJson(`it is nested deeper than ${MAX_JSON_DEPTH} levels`);
+    throw protocolErrors.unparsableJson(`nesting exceeds ${MAX_JSON_DEPTH} levels`);
   try {
     return parseLosslessJson(text);
   } catch (error) {
@@ -43,29 +43,29 @@ export function parseJsonBody(body: Uint8Array): unknown {
 const parseLosslessJson = (text: string): unknown =>
   LONG_NUMBER_PATTERN.test(text) ? JSON.parse(text, reviveLongIntegers) : JSON.parse(text);
 
-/** Puts what is not a finite number into quotes; what is in quotes already stays as it is. */
+/** Quotes non-finite numbers outside strings. */
 function quoteNonFinite(text: string): string {
   const pieces: string[] = [];
-  let taken = 0;
+  let copiedTo = 0;
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code === QUOTE) at = findStringEnd(text, at);
     if (code !== 0x4e && code !== 0x49) continue; // N, I
     NON_FINITE_PATTERN.lastIndex = at;
-    const found = NON_FINITE_PATTERN.exec(text)?.[0];
-    if (found === undefined) continue;
+    const token = NON_FINITE_PATTERN.exec(text)?.[0];
+    if (token === undefined) continue;
     const isNegative = text[at - 1] === "-";
-    const name = found === "NaN" ? "NaN" : isNegative ? "-Infinity" : "Infinity";
-    pieces.push(text.slice(taken, isNegative ? at - 1 : at), `"${name}"`);
-    at += found.length - 1;
-    taken = at + 1;
+    const name = token === "NaN" ? "NaN" : isNegative ? "-Infinity" : "Infinity";
+    pieces.push(text.slice(copiedTo, isNegative ? at - 1 : at), `"${name}"`);
+    at += token.length - 1;
+    copiedTo = at + 1;
   }
-  return pieces.length === 0 ? text : pieces.join("") + text.slice(taken);
+  return pieces.length === 0 ? text : pieces.join("") + text.slice(copiedTo);
 }
 
-/** @param at its opening quote @returns the index of its closing quote, or the text's length */
-function findStringEnd(text: string, at: number): number {
-  let end = at + 1;
+/** @param start index of the opening quote @returns the index of the closing quote, or the text's length */
+function findStringEnd(text: string, start: number): number {
+  let end = start + 1;
   while (end < text.length && text.charCodeAt(end) !== QUOTE)
     end += text.charCodeAt(end) === BACKSLASH ? 2 : 1;
   return end;
@@ -91,7 +91,7 @@ function reviveLongIntegers(
 }
 
 function isDeeperThan(limit: number, text: string): boolean {
-  // Few brackets cannot nest deep, and tensors as flat arrays have few: spare them the walk.
+  // Tensors as flat arrays have few brackets and so cannot nest deeply; they skip the slower scan below.
   if (countUpTo(limit, text, "[") + countUpTo(limit, text, "{") <= limit) return false;
   let depth = 0;
   for (let at = 0; at < text.length; at++) {

@@ -1,7 +1,7 @@
-// A tensor's elements as the Open Inference Protocol writes them in JSON.
+// Encodes and decodes tensor elements in the JSON form of the Open Inference Protocol.
 //
-// Out: booleans for BOOL; numbers; strings for 64-bit integers past 2^53, for BYTES (UTF-8), and for what JSON has no number
-// for: "NaN", "Infinity", "-Infinity". In: the same, and 0 and 1 for BOOL, any 64-bit integer as a string or a number.
+// Output: booleans for BOOL; numbers; strings for 64-bit integers beyond 2^53, for BYTES (UTF-8), and for "NaN",
+// "Infinity" and "-Infinity". Input: the same, plus 0 and 1 for BOOL, and any 64-bit integer as a string or a number.
 
 import { coreErrors } from "../core/common-errors.ts";
 import { protocolErrors } from "./errors.ts";
@@ -16,18 +16,18 @@ import {
 
 declare global {
   interface JSON {
-    /** Text that JSON.stringify writes as it is (ECMAScript 2026). */
+    /** Creates a value that JSON.stringify writes verbatim (ECMAScript 2026). */
     rawJSON(text: string): object;
   }
 }
 
-/** JSON has no 16-bit floating point: those two travel as binary data only. */
+/** Datatypes with a JSON form. The 16-bit floating-point types travel as binary data only. */
 export type JsonDatatype = Exclude<Datatype, "FP16" | "BF16">;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** JSON.stringify writes -0 as 0, and so would drop the sign; as would a reader that takes -0 for an integer. */
+/** Keeps the sign of -0, which JSON.stringify would drop, as would a reader that parses -0 as an integer. */
 const NEGATIVE_ZERO = JSON.rawJSON("-0.0");
 const NON_FINITE_NUMBERS: ReadonlyMap<unknown, number> = new Map(
   [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY].map((value) => [
@@ -37,7 +37,7 @@ const NON_FINITE_NUMBERS: ReadonlyMap<unknown, number> = new Map(
 );
 const INTEGER_PATTERN = /^-?\d{1,20}$/;
 
-/** Typed arrays, of which only the elements matter here. */
+/** A typed array, reduced to its elements. */
 type Numbers = Record<number, number>;
 type BigIntegers = Record<number, bigint>;
 
@@ -64,8 +64,8 @@ const decoders: { readonly [D in JsonDatatype]: ElementDecoder<D> } = {
 };
 
 /**
- * @param data row-major, flat or nested as `shape` says.
- * @throws invalid_tensor for data that does not fit datatype and shape, invalid_utf8 for a text with a lone surrogate.
+ * @param data row-major, flat or nested according to `shape`
+ * @throws invalid_tensor if the data does not match datatype and shape; invalid_utf8 for a string with a lone surrogate
  */
 export function decodeJsonTensor<D extends JsonDatatype>(
   name: string,
@@ -80,14 +80,14 @@ export function decodeJsonTensor<D extends JsonDatatype>(
   return { datatype, shape, data: decoders[datatype](name, values) };
 }
 
-/** @throws invalid_tensor for FP16, BF16, and BYTES that are not UTF-8. */
+/** @throws invalid_tensor for FP16, BF16, and BYTES that are not UTF-8 */
 export function encodeJsonData(name: string, tensor: Tensor): unknown[] {
   switch (tensor.datatype) {
     case "FP16":
     case "BF16":
       throw coreErrors.invalidTensor(
         name,
-        `${tensor.datatype} has no form in JSON; it needs binary data`,
+        `${tensor.datatype} has no JSON form; it requires binary data`,
       );
     case "FP32":
     case "FP64":
@@ -110,26 +110,20 @@ function encodeFloat(value: number): unknown {
 }
 
 function encodeBigInteger(value: bigint): number | string {
-  const near = Number(value);
-  return Number.isSafeInteger(near) ? near : String(value);
+  const rounded = Number(value);
+  return Number.isSafeInteger(rounded) ? rounded : String(value);
 }
 
-/** Nested data must have exactly the form of the shape, which also bounds the recursion. */
+/** Flattens nested data, which must match the shape exactly. The shape also bounds the recursion. */
 function flatten(name: string, shape: readonly number[], data: readonly unknown[]): unknown[] {
   const values: unknown[] = [];
+  const createShapeError = () =>
+    coreErrors.invalidTensor(name, `its nested data does not have the shape [${shape.join(", ")}]`);
   const visit = (level: readonly unknown[], axis: number): void => {
-    if (level.length !== shape[axis])
-      throw coreErrors.invalidTensor(
-        name,
-        `its nested data does not have the shape [${shape.join(", ")}]`,
-      );
-    const innermost = axis === shape.length - 1;
+    if (level.length !== shape[axis]) throw createShapeError();
+    const isInnermost = axis === shape.length - 1;
     for (const element of level) {
-      if (Array.isArray(element) === innermost)
-        throw coreErrors.invalidTensor(
-          name,
-          `its nested data does not have the shape [${shape.join(", ")}]`,
-        );
+      if (Array.isArray(element) === isInnermost) throw createShapeError();
       if (Array.isArray(element)) visit(element, axis + 1);
       else values.push(element);
     }
@@ -170,7 +164,7 @@ function decodeIntegers<Data extends Numbers>(
     const value = values[index];
     if (typeof value !== "number") throw createElementError(name, datatype, value, index);
     elements[index] = value;
-    // What does not fit (a fraction, too large) does not come back from a typed array as it went in.
+    // A typed array changes a value that does not fit: a fraction, or a number out of range.
     if (elements[index] !== value) throw createElementError(name, datatype, value, index);
   }
   return data;
@@ -215,7 +209,7 @@ function decodeFloats<Data extends Numbers>(
           : NON_FINITE_NUMBERS.get(value);
     if (number === undefined) throw createElementError(name, datatype, value, index);
     elements[index] = number;
-    // Infinite without saying so: a number too large for the datatype.
+    // A number that is too large for the datatype becomes infinite.
     if (!Number.isFinite(elements[index]) && typeof value !== "string")
       throw createElementError(name, datatype, value, index);
   }
@@ -234,7 +228,7 @@ function decodeText(name: string, element: Uint8Array): string {
   } catch {
     throw coreErrors.invalidTensor(
       name,
-      "an element is not UTF-8, so it has no form in JSON; it needs binary data",
+      "an element is not UTF-8 and has no JSON form; it requires binary data",
     );
   }
 }

@@ -1,15 +1,16 @@
-// A server's load in its answers: ORCA's header `endpoint-load-metrics`, as Envoy reads it and as Triton and vLLM give it to a
-// request that asks by `endpoint-load-metrics-format`. "TEXT a=1, named_metrics.b=2", or "JSON {"a": 1, "named_metrics": {"b": 2}}".
+// Formats and parses ORCA load reports in the response header `endpoint-load-metrics`. Envoy reads this header. Triton
+// and vLLM send it if a request has the header `endpoint-load-metrics-format`. The forms are
+// `TEXT a=1, named_metrics.b=2` and `JSON {"a": 1, "named_metrics": {"b": 2}}`.
 
 export const LOAD_REPORT_HEADER = "endpoint-load-metrics";
 export const LOAD_REPORT_FORMAT_HEADER = "endpoint-load-metrics-format";
 
 export interface OrcaLoadReport {
-  /** Of what the server takes at once, the share that is taken (`application_utilization`). */
+  /** Used share of the server's concurrency (`application_utilization`). */
   readonly utilization?: number;
-  /** Requests that it has taken and not answered yet. */
+  /** Accepted requests without a response. */
   readonly requestsInFlight?: number;
-  /** How long the request that waits longest has waited. */
+  /** Waiting time of the oldest queued request. */
   readonly oldestQueuedMs?: number;
 }
 
@@ -19,7 +20,7 @@ const NAMED_METRICS = {
   oldestQueuedMs: "oldest_queued_ms",
 } as const;
 
-/** @param format as the request names it @returns undefined for a format that is none of the two */
+/** @param format value of the request header @returns undefined for a format other than TEXT and JSON */
 export function formatLoadReport(
   { utilization, requestsInFlight, oldestQueuedMs }: OrcaLoadReport,
   format: string,
@@ -38,20 +39,23 @@ export function formatLoadReport(
   return undefined;
 }
 
-/** @param header in the form of text, which is the one to ask for @returns what can be read of it; a report that is none is an empty one */
+/**
+ * @param header a report in the TEXT form, which callers must request
+ * @returns the readable fields; empty for an invalid report
+ */
 export function parseLoadReport(header: string | null): OrcaLoadReport {
   const pairs = (/^TEXT (.*)$/.exec(header ?? "")?.[1] ?? "")
     .split(",")
-    .map((pair) => /^\s*([\w.-]+)\s*[=:]\s*(\S+)\s*$/.exec(pair)); // Envoy takes a colon, too
+    .map((pair) => /^\s*([\w.-]+)\s*[=:]\s*(\S+)\s*$/.exec(pair)); // Envoy also accepts a colon
   const values = new Map(pairs.map((pair) => [pair?.[1], Number(pair?.[2])]));
-  const sane = (name: string) => {
+  const readValue = (name: string) => {
     const value = values.get(name);
     return value !== undefined && Number.isFinite(value) && value >= 0 ? value : undefined;
   };
   return omitUndefined({
-    utilization: sane(UTILIZATION),
-    requestsInFlight: sane(`named_metrics.${NAMED_METRICS.requestsInFlight}`),
-    oldestQueuedMs: sane(`named_metrics.${NAMED_METRICS.oldestQueuedMs}`),
+    utilization: readValue(UTILIZATION),
+    requestsInFlight: readValue(`named_metrics.${NAMED_METRICS.requestsInFlight}`),
+    oldestQueuedMs: readValue(`named_metrics.${NAMED_METRICS.oldestQueuedMs}`),
   });
 }
 

@@ -1,4 +1,4 @@
-// What every JSON message of the Open Inference Protocol has in common: how it is parsed, its parameters, its lists.
+// Schemas and parsing shared by all JSON messages of the Open Inference Protocol: parameters, bounded lists.
 
 import { protocolErrors } from "./errors.ts";
 import * as z from "zod";
@@ -6,10 +6,10 @@ import { formatZodIssues } from "../core/config.ts";
 import { parseJsonBody } from "./json-body.ts";
 
 const MAX_PARAMETERS = 64;
-/** A body can be wrong in a million places; this many are enough to say. */
+/** Limits the reported problems, because a body can have millions. */
 const MAX_PROBLEMS = 8;
 
-/** Counts before it looks at the elements, so that a long list of nonsense is refused at once. */
+/** Checks the length before the elements, so that a long invalid list is rejected cheaply. */
 export const boundedArray = <Element extends z.ZodType>(element: Element, max: number) =>
   z
     .custom<unknown[]>(Array.isArray, "must be an array")
@@ -28,7 +28,7 @@ export const parametersSchema = z
   .pipe(
     z.record(
       z.string(),
-      z.union([z.string(), z.number(), z.boolean()], "must be a text, a number or true or false"),
+      z.union([z.string(), z.number(), z.boolean()], "must be a string, a number or a boolean"),
     ),
   )
   .nullish()

@@ -1,11 +1,11 @@
-// HTTP Message Signatures (RFC 9421) by hmac-sha256, and Content-Digest (RFC 9530) by sha-256, through Web Crypto.
+// HTTP Message Signatures (RFC 9421) with hmac-sha256, and Content-Digest (RFC 9530) with sha-256, through Web Crypto.
 //
-// Known gaps: one signature a message; components without parameters (`;sf`, `;bs`, `;req`); strings without escapes. What is
-// not written in this form, which is the canonical one, is no signature here.
+// Known gaps: one signature per message; components without parameters (`;sf`, `;bs`, `;req`); strings without escapes.
+// The parser accepts only the canonical form.
 
 import { fromBase64, toBase64 } from "../core/base64.ts";
 
-/** What a signature can cover. */
+/** Parts of a message that a signature can cover. */
 export interface SignedMessage {
   readonly method: string;
   readonly url: string;
@@ -20,17 +20,17 @@ export interface SignatureParameters {
 }
 
 export interface MessageSignature {
-  /** In lower case; those with "@" are derived from the message, the others are headers. */
+  /** Lower-case names. Components with "@" are derived from the message; the others are headers. */
   readonly components: readonly string[];
   readonly parameters: ReadonlyMap<string, string | number>;
   readonly signature: Uint8Array<ArrayBuffer>;
-  /** The signature's parameters as they are in the header, and in what is signed. */
+  /** Text of the signature parameters, identical in the header and in the signature base. */
   readonly signatureParams: string;
 }
 
 export const HMAC_ALGORITHM = "hmac-sha256";
 const SIGNATURE_BYTES = 32;
-/** Of either header. Much longer than any signature that is made here. */
+/** Limit of each signature header, much longer than any header of `signMessage`. */
 const MAX_HEADER_CHARACTERS = 2_048;
 
 const COMPONENT_PATTERN = '"@?[a-z0-9-]+"';
@@ -49,15 +49,15 @@ export async function importHmacKey(secret: Uint8Array<ArrayBuffer>): Promise<Cr
   ]);
 }
 
-/** The value of `content-digest` for a body as it travels, that is after any content coding. */
+/** Computes `content-digest` of a body in its transfer form, that is after any content coding. */
 export async function computeContentDigest(body: Uint8Array<ArrayBuffer>): Promise<string> {
   return `sha-256=:${toBase64(new Uint8Array(await crypto.subtle.digest("SHA-256", body)))}:`;
 }
 
 /**
- * @param label of the signature among a message's
+ * @param label distinguishes the signatures of a message
  * @returns the headers `signature-input` and `signature`
- * @throws RangeError for a component that the message does not have
+ * @throws RangeError if the message lacks a component
  */
 export async function signMessage(
   message: SignedMessage,
@@ -66,29 +66,33 @@ export async function signMessage(
   key: CryptoKey,
   label: string,
 ): Promise<Record<"signature-input" | "signature", string>> {
-  const text = `(${components.map((name) => `"${name}"`).join(" ")});created=${created};keyid="${keyId}";alg="${HMAC_ALGORITHM}";nonce="${nonce}"`;
-  const base = createSignatureBase(message, components, text);
-  if (base === undefined) throw new RangeError(`the message has not all of ${text}`);
+  const signatureParams = `(${components.map((name) => `"${name}"`).join(" ")});created=${created};keyid="${keyId}";alg="${HMAC_ALGORITHM}";nonce="${nonce}"`;
+  const base = createSignatureBase(message, components, signatureParams);
+  if (base === undefined)
+    throw new RangeError(`the message lacks a component of ${signatureParams}`);
   const bytes = new Uint8Array(await crypto.subtle.sign("HMAC", key, base));
-  return { "signature-input": `${label}=${text}`, signature: `${label}=:${toBase64(bytes)}:` };
+  return {
+    "signature-input": `${label}=${signatureParams}`,
+    signature: `${label}=:${toBase64(bytes)}:`,
+  };
 }
 
-/** @returns undefined for a message that has no signature in this form, or several */
+/** @returns undefined for a message with several signatures, or without one in canonical form */
 export function parseSignature(headers: Headers): MessageSignature | undefined {
   const [input = "", value = ""] = ["signature-input", "signature"].map(
     (name) => headers.get(name) ?? "",
   );
   if (input.length > MAX_HEADER_CHARACTERS || value.length > MAX_HEADER_CHARACTERS)
     return undefined;
-  const [, label, text = "", list = "", parameterText = ""] =
+  const [, label, signatureParams = "", list = "", parameterText = ""] =
     SIGNATURE_INPUT_PATTERN.exec(input) ?? [];
   const [, valueLabel, base64 = ""] = SIGNATURE_PATTERN.exec(value) ?? [];
-  const bytes = fromBase64(base64);
+  const signature = fromBase64(base64);
   if (
     label === undefined ||
     label !== valueLabel ||
-    bytes?.byteLength !== SIGNATURE_BYTES ||
-    toBase64(bytes) !== base64
+    signature?.byteLength !== SIGNATURE_BYTES ||
+    toBase64(signature) !== base64
   )
     return undefined;
   const components = list === "" ? [] : list.slice(1, -1).split('" "');
@@ -99,37 +103,36 @@ export function parseSignature(headers: Headers): MessageSignature | undefined {
   const parameters = new Map(pairs);
   const isUnambiguous =
     new Set(components).size === components.length && parameters.size === pairs.length;
-  return isUnambiguous
-    ? { components, parameters, signature: bytes, signatureParams: text }
-    : undefined;
+  return isUnambiguous ? { components, parameters, signature, signatureParams } : undefined;
 }
 
-/** Whether the message is as it was signed. In constant time. */
+/** Returns whether the signature matches the message. The comparison takes constant time. */
 export async function verifyMessage(
   message: SignedMessage,
-  { components, signatureParams: text, signature: bytes }: MessageSignature,
+  { components, signatureParams, signature }: MessageSignature,
   key: CryptoKey,
 ): Promise<boolean> {
-  const base = createSignatureBase(message, components, text);
-  return base !== undefined && (await crypto.subtle.verify("HMAC", key, bytes, base));
+  const base = createSignatureBase(message, components, signatureParams);
+  return base !== undefined && (await crypto.subtle.verify("HMAC", key, signature, base));
 }
 
-/** RFC 9421, 2.5. @returns undefined where the message lacks one of the components */
+/** Creates the signature base of RFC 9421, 2.5. @returns undefined if the message lacks a component */
 function createSignatureBase(
   message: SignedMessage,
   components: readonly string[],
-  text: string,
+  signatureParams: string,
 ): Uint8Array<ArrayBuffer> | undefined {
   const values = components.map((name) => [name, resolveComponent(message, name)] as const);
   if (values.some(([, value]) => value === undefined)) return undefined;
   return encoder.encode(
-    [...values.map(([name, value]) => `"${name}": ${value}`), `"@signature-params": ${text}`].join(
-      "\n",
-    ),
+    [
+      ...values.map(([name, value]) => `"${name}": ${value}`),
+      `"@signature-params": ${signatureParams}`,
+    ].join("\n"),
   );
 }
 
-/** RFC 9421, 2.1 and 2.2. */
+/** Resolves a component to its value, by RFC 9421, 2.1 and 2.2. */
 function resolveComponent(
   { method, url, headers }: SignedMessage,
   name: string,
@@ -140,7 +143,7 @@ function resolveComponent(
     case "@method":
       return method;
     case "@path":
-      // A server may route by the path as it is written: what only means a signed one is not one.
+      // A server may route by the unnormalized path, so a path that only normalizes to a signed one must not match.
       return RAW_PATH_PATTERN.exec(url)?.[1] === pathname ? pathname : undefined;
     case "@query":
       return search === "" ? "?" : search;

@@ -1,4 +1,4 @@
-// The tensors of an infer message: each in JSON with its data, or with its data among the bytes after the JSON.
+// Encodes and decodes the tensors of an infer message. A tensor's data is in the JSON, or in the bytes after it.
 
 import { protocolErrors } from "./errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
@@ -7,7 +7,7 @@ import type { Datatype, NamedTensors, Tensor } from "../core/tensor.ts";
 import { decodeBinaryTensor, encodeBinaryData } from "./binary-tensors.ts";
 import { decodeJsonTensor, encodeJsonData } from "./json-tensors.ts";
 
-/** As parsed from the JSON. */
+/** A tensor in its parsed JSON form. */
 export interface WireTensor {
   readonly name: string;
   readonly datatype: Datatype;
@@ -17,8 +17,8 @@ export interface WireTensor {
 }
 
 /**
- * @param binary what follows the JSON: the data of the tensors that say so, in their order
- * @param model its name, for the errors
+ * @param binary bytes after the JSON: the data of all tensors with `binary_data_size`, in their order
+ * @param model name for error messages
  */
 export function decodeWireTensors(
   messages: readonly WireTensor[],
@@ -42,7 +42,7 @@ export function decodeWireTensors(
   return Object.fromEntries(tensors);
 }
 
-/** The one place that chooses between the forms in which a tensor's data may come. */
+/** Decodes a tensor's data from whichever single form the message uses. */
 function decodeTensorData(
   { name, datatype, shape, parameters, data }: WireTensor,
   take: (name: string, size: number) => Uint8Array,
@@ -61,7 +61,7 @@ function decodeTensorData(
   if (size !== undefined) {
     if (typeof size !== "number" || !Number.isSafeInteger(size) || size < 0)
       throw protocolErrors.unparsableFields([
-        `binary_data_size: ${shown(size)} is not a whole number from 0 (input ${name})`,
+        `binary_data_size: ${shown(size)} is not a non-negative integer (input ${name})`,
       ]);
     return decodeBinaryTensor(name, datatype, shape, take(name, size), model);
   }
@@ -69,7 +69,10 @@ function decodeTensorData(
   return decodeJsonTensor(name, datatype, shape, data);
 }
 
-/** @param isBinary whether a tensor's data goes as bytes after the JSON @throws invalid_tensor for one that has no form in JSON */
+/**
+ * @param isBinary selects the tensors whose data follows the JSON as bytes
+ * @throws invalid_tensor for a tensor without a JSON form
+ */
 export function encodeWireTensors(
   tensors: NamedTensors,
   isBinary: (name: string) => boolean,
@@ -92,7 +95,7 @@ export function encodeWireTensors(
   return { messages, binary };
 }
 
-/** @throws invalid_tensor where an earlier one has the name */
+/** @throws invalid_tensor if an earlier tensor has the same name */
 export function rejectDuplicate(
   kind: "input" | "output",
   list: readonly { readonly name: string }[],

@@ -1,4 +1,5 @@
-// What `GET /metrics` answers where `accept` prefers `application/json`: all series since the aggregator began, for pages that show them live.
+// Response of `GET /metrics` if `accept` prefers `application/json`: all series since the aggregator started, for live
+// pages.
 
 import * as z from "zod";
 
@@ -6,7 +7,7 @@ const labelsSchema = z.record(z.string(), z.string());
 
 export const metricsSnapshotSchema = z
   .object({
-    /** Milliseconds since 1970, by the aggregator's clock. */
+    /** Milliseconds since the epoch, by the aggregator's clock. */
     takenAtMs: z.number(),
     series: z.array(
       z.discriminatedUnion("kind", [
@@ -23,7 +24,7 @@ export const metricsSnapshotSchema = z
           buckets: z.array(z.number()).meta({ description: "Upper bounds, ascending." }),
           counts: z
             .array(z.int())
-            .meta({ description: "Of each bucket alone, not cumulative; one more for the rest." }),
+            .meta({ description: "Count per bucket, not cumulative; one more for the overflow." }),
           sum: z.number(),
         }),
       ]),

@@ -1,5 +1,6 @@
-// Triton's model configuration extension: what `GET /v2/models/{model}[/versions/{version}]/config` answers. A part of its
-// ModelConfig (github.com/triton-inference-server/common, protobuf/model_config.proto): what has a meaning here.
+// Triton's model configuration extension: response of `GET /v2/models/{model}[/versions/{version}]/config`. The types
+// contain the fields of Triton's ModelConfig that EdgeTier uses
+// (github.com/triton-inference-server/common, protobuf/model_config.proto).
 
 import type { Datatype } from "../core/tensor.ts";
 
@@ -8,7 +9,7 @@ export type TritonDatatype = `TYPE_${Exclude<Datatype, "BYTES"> | "STRING"}`;
 export interface ModelConfigTensor {
   readonly name: string;
   readonly data_type: TritonDatatype;
-  /** Without the batch dimension, where `max_batch_size` says that there is one. */
+  /** Shape, without the batch dimension if `max_batch_size` is positive. */
   readonly dims: readonly number[];
 }
 
@@ -16,7 +17,7 @@ export interface ModelWarmup {
   readonly name: string;
   readonly batch_size: number;
   readonly count: number;
-  /** One of the three kinds of data each. */
+  /** Each input has exactly one of the three kinds of data. */
   readonly inputs: Readonly<
     Record<
       string,
@@ -38,7 +39,7 @@ export interface ModelDynamicBatching {
   readonly priority_levels: number;
   readonly default_priority_level: number;
   readonly default_queue_policy: ModelQueuePolicy;
-  /** By level, where it differs. */
+  /** Policies by priority level, if they differ from the default. */
   readonly priority_queue_policy: Readonly<Record<string, ModelQueuePolicy>>;
 }
 
@@ -57,7 +58,7 @@ export interface ModelConfig {
     | { readonly latest: { readonly num_versions: number } }
     | { readonly all: object }
     | { readonly specific: { readonly versions: readonly number[] } };
-  /** 0: the model takes no batches. */
+  /** 0 if the model does not support batches. */
   readonly max_batch_size: number;
   readonly input: readonly ModelConfigTensor[];
   readonly output: readonly (ModelConfigTensor & { readonly label_filename: string })[];
@@ -74,7 +75,7 @@ export interface ModelConfig {
     readonly count: number;
     readonly gpus: readonly number[];
   }[];
-  /** Absent where requests share no runs. */
+  /** Absent if requests do not share runs. */
   readonly dynamic_batching?: ModelDynamicBatching;
   readonly model_warmup: readonly ModelWarmup[];
   readonly parameters: Readonly<Record<string, { readonly string_value: string }>>;

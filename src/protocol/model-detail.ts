@@ -1,4 +1,4 @@
-// What `GET /v1/models` and `GET /v1/models/{model}` answer.
+// Responses of `GET /v1/models` and `GET /v1/models/{model}`.
 
 import * as z from "zod";
 
@@ -7,13 +7,13 @@ export const modelSummarySchema = z
     model: z.string(),
     aliases: z
       .record(z.string(), z.int())
-      .meta({ description: "Version by alias.", examples: [{ stable: 2 }] }),
+      .meta({ description: "Version of each alias.", examples: [{ stable: 2 }] }),
     weights: z
       .record(z.string(), z.number())
       .optional()
       .meta({
         description:
-          "Aliases that answer for `stable`, with their shares of its requests; equal `x-request-id`s get the same version.",
+          "Aliases that take requests of `stable`, with their shares. Requests with the same `x-request-id` get the same version.",
         examples: [{ canary: 0.05 }],
       }),
   })
@@ -37,32 +37,43 @@ export const modelDetailSchema = modelSummarySchema
           id: z.string(),
           place: z.string(),
           precision: z.string(),
-          bytes: z.int().meta({ description: "Of the graph." }),
+          bytes: z.int().meta({ description: "Size of the graph." }),
           exitConfidence: z.number().nullable().meta({
-            description: "From this confidence on the tier's answer is taken; null: always.",
+            description:
+              "Minimum confidence to accept the tier's output; null accepts every output.",
           }),
           saturatedExitConfidence: z.number().optional().meta({
             description:
-              "In its place while the next tier has more to do than it can; such answers are marked as degraded.",
+              "Replaces `exitConfidence` while the next tier is saturated. Such outputs are marked as degraded.",
           }),
           p95Ms: z.number().optional().meta({
             description:
-              "Of answering one input, where the model was calibrated and without the way there.",
+              "p95 latency of one input on the calibration machine, without network time.",
           }),
           temperature: z.number().nullable().meta({
             description:
-              "Of the calibration; null for a tier that gives tensors and no confidence.",
+              "Calibration temperature; null for a tier that returns tensors without confidences.",
           }),
           figures: z.record(z.string(), z.number()),
           edge: z
             .object({
-              how: z.enum(["bundled", "snapshot", "plain", "not"]),
-              reason: z.string().optional(),
+              status: z.enum(["bundled", "snapshot", "plain", "unsupported"]).optional().meta({
+                description:
+                  "How the deployed engine starts the tier; `unsupported` if it cannot, so that the next tier answers. Older deployments send only `how`.",
+              }),
+              how: z.enum(["bundled", "snapshot", "plain", "not"]).meta({
+                deprecated: true,
+                description: "Use `status`. The value `not` stands for `unsupported`.",
+              }),
+              reason: z
+                .string()
+                .optional()
+                .meta({ description: "Why the engine does not support the tier." }),
             })
             .optional()
             .meta({
               description:
-                "Of an edge tier: how the deployed engine starts it, or why it does not and the next tier answers.",
+                "How the deployed engine starts an edge tier, or the reason why it cannot and the next tier serves instead.",
             }),
         })
         .meta({ id: "TierDetail" }),
@@ -79,14 +90,23 @@ export const modelDetailSchema = modelSummarySchema
       .optional()
       .meta({
         description:
-          "What the exits were chosen for: with confidence 1 - delta, the risk is at most epsilon.",
+          "Guarantee of the chosen exits: with confidence 1 - delta, the risk is at most epsilon.",
       }),
     figures: z
       .record(z.string(), z.number())
-      .meta({ description: "Of the cascade as a whole, measured when it was made." }),
+      .meta({ description: "Figures of the whole cascade, measured at build time." }),
     report: z.string().optional().meta({
-      description: "Where this version's report is; none, where it was published without.",
+      description: "URL of this version's report; absent if it was published without one.",
     }),
   })
   .meta({ id: "ModelDetail" });
 export type ModelDetail = z.output<typeof modelDetailSchema>;
+
+type EdgeTierDetail = NonNullable<ModelDetail["tiers"][number]["edge"]>;
+
+/** Reads the status of an edge tier; responses of older deployments carry it in `how`. */
+export const readEdgeTierStatus = ({
+  status,
+  how,
+}: EdgeTierDetail): NonNullable<EdgeTierDetail["status"]> =>
+  status ?? (how === "not" ? "unsupported" : how);

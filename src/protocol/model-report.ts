@@ -1,5 +1,5 @@
-// What `GET /v1/models/{model}/report` answers, and `edgetier model calibrate` writes beside a model: how well its confidences fit, and
-// what other thresholds would do, on samples that none of it was fitted to.
+// Model report, the response of `GET /v1/models/{model}/report`. `edgetier model calibrate` writes it next to the model.
+// It shows how well confidences are calibrated, and the effect of other thresholds, on held-out samples.
 
 import * as z from "zod";
 
@@ -9,7 +9,7 @@ export const modelReportSchema = z
   .strictObject({
     schemaVersion: z.literal(1),
     model: z.string(),
-    tested: z.int().min(1).meta({ description: "Samples that all of this was measured on." }),
+    tested: z.int().min(1).meta({ description: "Number of held-out samples." }),
     risk: z
       .strictObject({
         what: z.enum(["disagreement", "accuracy"]),
@@ -19,7 +19,7 @@ export const modelReportSchema = z
       .optional()
       .meta({
         description:
-          "What the exits were chosen for: with confidence 1 - delta, the risk is at most epsilon. None for a single tier.",
+          "Guarantee of the chosen exits: with confidence 1 - delta, the risk is at most epsilon. Absent for a single tier.",
       }),
     tiers: z
       .array(
@@ -28,9 +28,9 @@ export const modelReportSchema = z
           place: z.enum(["edge", "region"]),
           digest: z
             .string()
-            .meta({ description: "SHA-256 of the graph and the calibration that were measured." }),
+            .meta({ description: "SHA-256 of the measured graph and calibration." }),
           accuracy: shareSchema.meta({
-            description: "Of the tier answering everything by itself.",
+            description: "Accuracy of the tier if it serves all samples alone.",
           }),
           expectedCalibrationError: shareSchema,
           bins: z
@@ -43,7 +43,7 @@ export const modelReportSchema = z
             )
             .meta({
               description:
-                "Fifteen equally wide bins of confidence, of samples in scope; those without a sample are left out.",
+                "Fifteen confidence bins of equal width, over the samples in scope. Empty bins are omitted.",
             }),
         }),
       )
@@ -53,21 +53,21 @@ export const modelReportSchema = z
         z.strictObject({
           thresholds: z.array(shareSchema).meta({
             description:
-              "From which confidence on each tier's answer is taken, without the last tier.",
+              "Minimum confidence to accept each tier's output, for all tiers but the last.",
           }),
           shares: z
             .array(shareSchema)
-            .meta({ description: "Of the inputs that each tier answers." }),
+            .meta({ description: "Share of the inputs that each tier serves." }),
           risk: z.number(),
           accuracy: shareSchema,
           holds: z.boolean().meta({
             description:
-              "Whether these samples, by themselves, show the risk to be at most epsilon with confidence 1 - delta.",
+              "Whether these samples alone show that the risk is at most epsilon, with confidence 1 - delta.",
           }),
         }),
       )
       .meta({
-        description: "Thresholds from the safest on; those that were chosen are among them.",
+        description: "Operating points, safest thresholds first, including the chosen ones.",
       }),
   })
   .meta({ id: "ModelReport" });

@@ -1,11 +1,11 @@
-// The Open Inference Protocol over HTTP, for edge and region: how a message's length, media type and status travel.
+// HTTP binding of the Open Inference Protocol, for edge and region: message length, media type, deadline and status.
 
 import { protocolErrors } from "./errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
 import { type EdgeTierError } from "../core/errors.ts";
 import { type InferMessage, JSON_LENGTH_HEADER } from "./open-inference.ts";
 
-/** What curl and HTTP clients put on a JSON body when they are told nothing; Triton asks for no type at all. */
+/** Includes the defaults of curl and HTTP clients for a JSON body, because Triton requires no media type. */
 const JSON_MEDIA_TYPES = [
   "application/json",
   "application/octet-stream",
@@ -15,8 +15,8 @@ const JSON_MEDIA_TYPES = [
 const MAX_DEADLINE_MS = 600_000;
 
 /**
- * @returns how much of the body is JSON; undefined for all of it, 0 for a raw binary request
- * @throws invalid_request for a length that is none, unsupported_media_type for what can be no JSON
+ * @returns the number of JSON bytes in the body; undefined for the whole body, 0 for a raw binary request
+ * @throws invalid_request for an invalid length; unsupported_media_type for a type that cannot be JSON
  */
 export function readJsonLength(headers: Headers): number | undefined {
   const length = headers.get(JSON_LENGTH_HEADER);
@@ -35,7 +35,7 @@ export function readJsonLength(headers: Headers): number | undefined {
   throw coreErrors.unsupportedMediaType(mediaType, JSON_MEDIA_TYPES);
 }
 
-/** `x-deadline-ms`: how long from now the answer is wanted. @throws invalid_deadline */
+/** Reads `x-deadline-ms`, the time limit of the request. @throws invalid_deadline */
 export function readDeadlineMs(headers: Headers): number | undefined {
   const text = headers.get("x-deadline-ms");
   if (text === null) return undefined;
@@ -44,14 +44,14 @@ export function readDeadlineMs(headers: Headers): number | undefined {
   return deadlineMs;
 }
 
-/** The headers that go with a message. */
+/** Returns the HTTP headers for a message. */
 export function toMessageHeaders({ jsonBytes }: InferMessage): Record<string, string> {
   return jsonBytes === undefined
     ? { "content-type": "application/json" }
     : { "content-type": "application/octet-stream", [JSON_LENGTH_HEADER]: String(jsonBytes) };
 }
 
-/** Triton answers 400 for a model it does not know, and 404 for a version of one that it does; 503 for what came too late. */
+/** Maps an error to Triton's status: 400 for an unknown model, 404 for an unknown version, 503 for a missed deadline. */
 export function toTritonStatus({ code, status }: EdgeTierError): number {
   if (code === "model_not_found") return 400;
   return status === 504 ? 503 : status;

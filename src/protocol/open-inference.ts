@@ -1,8 +1,8 @@
-// The Open Inference Protocol v2: infer requests and responses, and metadata. Both sides of it, for edge and region.
-// https://github.com/kserve/open-inference-protocol
+// Open Inference Protocol v2: encodes and decodes infer requests and responses, and defines metadata. Edge and region
+// share it. https://github.com/kserve/open-inference-protocol
 //
-// A body is JSON, or JSON whose tensors' data follows it as bytes (the binary tensor data extension); the header
-// `Inference-Header-Content-Length` tells how much of it is JSON, and is absent where all of it is.
+// A body is JSON, or JSON followed by tensor data as bytes (the binary tensor data extension). In the second case, the
+// header `Inference-Header-Content-Length` has the number of JSON bytes.
 
 import { protocolErrors } from "./errors.ts";
 import * as z from "zod";
@@ -19,7 +19,7 @@ export interface InferRequest {
   readonly id?: string | undefined;
   readonly parameters?: Parameters;
   readonly inputs: NamedTensors;
-  /** What to answer with, in this order; all outputs where absent. */
+  /** Outputs of the response, in this order; defaults to all outputs. */
   readonly outputs?: readonly RequestedOutput[] | undefined;
 }
 
@@ -28,14 +28,14 @@ export interface RequestedOutput {
   readonly parameters?: Parameters;
 }
 
-/** A message as it travels. */
+/** An encoded message. */
 export interface InferMessage {
   readonly body: Uint8Array<ArrayBuffer>;
-  /** Of the JSON at the beginning; undefined where there is nothing else. */
+  /** Number of JSON bytes at the start; undefined if the whole body is JSON. */
   readonly jsonBytes: number | undefined;
 }
 
-/** Name of the HTTP header that holds `InferMessage.jsonBytes`. */
+/** Name of the HTTP header for `InferMessage.jsonBytes`. */
 export const JSON_LENGTH_HEADER = "inference-header-content-length";
 
 export interface InferResponse {
@@ -46,7 +46,7 @@ export interface InferResponse {
   readonly outputs: NamedTensors;
 }
 
-/** `GET /v2/models/{model}`; -1 is a variable dimension. */
+/** Response of `GET /v2/models/{model}`; -1 is a variable dimension. */
 export interface ModelMetadata {
   readonly name: string;
   readonly versions: readonly string[];
@@ -55,7 +55,7 @@ export interface ModelMetadata {
   readonly outputs: readonly TensorSpec[];
 }
 
-/** `GET /v2` */
+/** Response of `GET /v2`. */
 export interface ServerMetadata {
   readonly name: string;
   readonly version: string;
@@ -68,7 +68,7 @@ const MAX_RANK = 32;
 const tensorFieldSchemas = {
   name: z.string().min(1).max(256),
   shape: boundedArray(
-    z.int("must be a whole number below 2^53").min(0, "must not be negative"),
+    z.int("must be an integer below 2^53").min(0, "must not be negative"),
     MAX_RANK,
   ),
   datatype: z.enum(DATATYPES, `must be one of ${DATATYPES.join(", ")}`),
@@ -79,7 +79,7 @@ const tensorFieldSchemas = {
 const requestSchema = z.object({
   id: z.string().max(1024).nullish(),
   parameters: parametersSchema,
-  // Strict: a field unknown here may well be the tensor's data in a form that we would then miss.
+  // The objects are strict, because an unknown field may contain the tensor's data in an unsupported form.
   inputs: boundedArray(z.strictObject(tensorFieldSchemas), MAX_TENSORS),
   outputs: boundedArray(
     z.object({ name: tensorFieldSchemas.name, parameters: parametersSchema }),
@@ -96,8 +96,8 @@ const responseSchema = z.object({
 });
 
 /**
- * @param jsonBytes of the body that are JSON; undefined for all
- * @param model its name, for the errors
+ * @param jsonBytes number of JSON bytes in the body; undefined for the whole body
+ * @param model name for error messages
  * @throws invalid_utf8, invalid_json, invalid_request, invalid_tensor, unsupported
  */
 export function decodeInferRequest(
@@ -118,9 +118,10 @@ export function decodeInferRequest(
 }
 
 /**
- * A body that is nothing but the one input's elements (`Inference-Header-Content-Length: 0`): one row, outputs as bytes.
- * @param model its name, for the errors
- * @throws invalid_request where the model has several inputs, invalid_tensor where the bytes do not fill a row
+ * Decodes a raw binary request (`Inference-Header-Content-Length: 0`), whose body is one row of the model's only input.
+ * Its outputs are returned as bytes.
+ * @param model name for error messages
+ * @throws invalid_request if the model has several inputs; invalid_tensor if the bytes do not fill a row
  */
 export function decodeRawInferRequest(
   body: Uint8Array,
@@ -139,25 +140,24 @@ export function decodeRawInferRequest(
         [name]: { datatype, shape: spec.shape.map(() => 1), data: [new Uint8Array(body)] },
       },
     };
-  // One dimension may be left open: it is what the bytes make of it.
+  // The number of bytes determines one open dimension at most.
   const shape = spec.shape.map((dimension, axis) =>
     axis === 0 && dimension === -1 ? 1 : dimension,
   );
-  const known = shape
+  const knownBytes = shape
     .filter((dimension) => dimension !== -1)
     .reduce((product, dimension) => product * dimension, typedArrays[datatype].BYTES_PER_ELEMENT);
-  const open = shape.indexOf(-1);
-  if (open !== shape.lastIndexOf(-1)) throw protocolErrors.rawShapeUnknown(name);
-  const filled = shape.map((dimension) =>
-    dimension === -1 ? Math.floor(body.byteLength / Math.max(known, 1)) : dimension,
+  if (shape.indexOf(-1) !== shape.lastIndexOf(-1)) throw protocolErrors.rawShapeUnknown(name);
+  const deducedShape = shape.map((dimension) =>
+    dimension === -1 ? Math.floor(body.byteLength / Math.max(knownBytes, 1)) : dimension,
   );
   return {
     parameters,
-    inputs: { [name]: decodeBinaryTensor(name, datatype, filled, body, model) },
+    inputs: { [name]: decodeBinaryTensor(name, datatype, deducedShape, body, model) },
   };
 }
 
-/** @throws as decodeInferRequest */
+/** @throws the same codes as `decodeInferRequest` */
 export function decodeInferResponse(body: Uint8Array, jsonBytes?: number): InferResponse {
   const { json, binary } = splitBody(body, jsonBytes);
   const message = parseMessage(responseSchema, json);
@@ -170,29 +170,29 @@ export function decodeInferResponse(body: Uint8Array, jsonBytes?: number): Infer
   };
 }
 
-/** Whether the client wants this output's data as bytes. */
+/** Returns whether the client requested this output's data as bytes. */
 export function wantsBinaryOutput({ parameters, outputs }: InferRequest, output: string): boolean {
-  const own = outputs?.find(({ name }) => name === output)?.parameters?.["binary_data"];
-  return (own ?? parameters?.["binary_data_output"]) === true;
+  const requested = outputs?.find(({ name }) => name === output)?.parameters?.["binary_data"];
+  return (requested ?? parameters?.["binary_data_output"]) === true;
 }
 
-/** @param binary sends the tensors' data as bytes @throws invalid_tensor for a tensor that has no form in JSON. */
+/** @param binary sends the tensors' data as bytes @throws invalid_tensor for a tensor without a JSON form */
 export function encodeInferRequest(request: InferRequest, binary = false): InferMessage {
   const { id, parameters, inputs, outputs } = request;
-  const written = encodeWireTensors(inputs, () => binary);
-  return encodeMessage({ id, parameters, inputs: written.messages, outputs }, written.binary);
+  const encoded = encodeWireTensors(inputs, () => binary);
+  return encodeMessage({ id, parameters, inputs: encoded.messages, outputs }, encoded.binary);
 }
 
-/** @param isBinary whether an output's data goes as bytes @throws invalid_tensor for a tensor that has no form in JSON. */
+/** @param isBinary selects the outputs sent as bytes @throws invalid_tensor for a tensor without a JSON form */
 export function encodeInferResponse(
   response: InferResponse,
   isBinary: (output: string) => boolean = () => false,
 ): InferMessage {
   const { model, version, id, parameters, outputs } = response;
-  const written = encodeWireTensors(outputs, isBinary);
+  const encoded = encodeWireTensors(outputs, isBinary);
   return encodeMessage(
-    { model_name: model, model_version: version, id, parameters, outputs: written.messages },
-    written.binary,
+    { model_name: model, model_version: version, id, parameters, outputs: encoded.messages },
+    encoded.binary,
   );
 }
 

@@ -1,4 +1,4 @@
-// Problem details for HTTP APIs (RFC 9457), as every /v1 error is sent.
+// Problem details for HTTP APIs (RFC 9457), the format of every /v1 error.
 
 import * as z from "zod";
 import type { EdgeTierError } from "../core/errors.ts";
@@ -8,13 +8,13 @@ export const PROBLEM_MEDIA_TYPE = "application/problem+json";
 export const problemDetailsSchema = z
   .object({
     type: z.string(),
-    title: z.string().meta({ description: "The code in words." }),
+    title: z.string().meta({ description: "The error code as words." }),
     status: z.int(),
-    detail: z.string().meta({ description: "What was wrong, with the value." }),
-    remedy: z.string().meta({ description: "What to do about it." }),
+    detail: z.string().meta({ description: "The problem, with the value." }),
+    remedy: z.string().meta({ description: "The next step, as an imperative." }),
     instance: z.string().meta({ description: "The request id." }),
     code: z.string(),
-    retryable: z.boolean().meta({ description: "The same request may succeed later." }),
+    retryable: z.boolean().meta({ description: "Whether the same request may succeed later." }),
   })
   .meta({ id: "Problem" });
 export type ProblemDetails = z.output<typeof problemDetailsSchema>;

@@ -1,35 +1,36 @@
-// A request's body in memory, decompressed, and never more of it than the limit.
+// Reads and decompresses a request's body, up to a limit.
 
 import { protocolErrors } from "./errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
 import { reasonOf } from "../core/errors.ts";
 import { readLimited } from "../core/read-limited.ts";
 
-/** @throws where the bytes, as they came, are not those that were sent */
+/** @throws if the received bytes differ from the bytes that the client signed */
 export type BodyVerifier = (received: Uint8Array<ArrayBuffer>) => Promise<void>;
 
 /**
- * @param check is called with the whole body before any of it is decompressed
- * @throws body_too_large, unsupported_encoding, invalid_request for a body that breaks off or is not in its content-encoding; what `check` throws
+ * @param verify receives the whole body before decompression
+ * @throws body_too_large; unsupported_encoding; invalid_request for a truncated body or one that does not match its
+ * content-encoding; the errors of `verify`
  */
 export async function readRequestBody(
   request: Request,
   maxBytes: number,
-  check?: BodyVerifier,
+  verify?: BodyVerifier,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const { headers } = request;
-  // A length beside a transfer-encoding says nothing: the body ends where its last chunk does.
+  // With a transfer-encoding, content-length has no meaning, because the body ends with its last chunk.
   const declared = headers.has("transfer-encoding") ? null : headers.get("content-length");
   if (declared !== null && Number(declared) > maxBytes) throw protocolErrors.bodyTooLarge(maxBytes);
 
   const encoding = headers.get("content-encoding")?.trim().toLowerCase() ?? "identity";
-  if (encoding === "identity" || check !== undefined) {
-    // With a length within the limit the server lets no more through, so the body can be read in one piece.
+  if (encoding === "identity" || verify !== undefined) {
+    // The server enforces a declared length, so a body within the limit can be read in one piece.
     const received =
       declared === null
         ? await readLimitedBody(request.body, maxBytes)
         : new Uint8Array(await rejectUnreadable(request.arrayBuffer()));
-    await check?.(received);
+    await verify?.(received);
     return encoding === "identity"
       ? received
       : await readLimitedBody(decompress(new Response(received).body, encoding), maxBytes);

@@ -1,4 +1,4 @@
-// What `GET /v1/regions` answers.
+// Response of `GET /v1/regions`.
 
 import * as z from "zod";
 
@@ -14,23 +14,25 @@ export const regionListSchema = z
               .nullable(),
             url: z.string().optional().meta({
               description:
-                "Where the region may be asked directly, over the Open Inference Protocol; most may not.",
+                "Public URL of the region for the Open Inference Protocol. Most regions have none.",
             }),
             health: z.enum(["healthy", "doubtful", "unhealthy"]).meta({
               description:
-                "By the calls of the isolate that answers; an unhealthy region is asked no more for a while.",
+                "Health by the recent calls of the responding isolate. An unhealthy region receives no calls for a while.",
             }),
             distanceKm: z
               .int()
               .nullable()
-              .meta({ description: "From where the request comes from, as far as that is known." }),
+              .meta({
+                description: "Estimated distance from the client; null if its location is unknown.",
+              }),
             latencyMs: z.object({ p50: z.number(), p95: z.number() }).nullable().meta({
-              description: "Of the last calls of the isolate that answers, over all models.",
+              description: "Latency of the responding isolate's recent calls, over all models.",
             }),
           })
           .meta({ id: "Region" }),
       )
-      .meta({ description: "The nearest first." }),
+      .meta({ description: "Regions, nearest first." }),
   })
   .meta({ id: "RegionList" });
 export type RegionList = z.output<typeof regionListSchema>;

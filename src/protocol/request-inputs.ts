@@ -1,10 +1,10 @@
-// Whether an infer request's inputs are what a model takes, and Triton's words where they are not.
+// Validates an infer request's inputs against a model's declaration, with Triton's error texts.
 
 import { protocolErrors } from "./errors.ts";
 import type { NamedTensors, TensorSpec } from "../core/tensor.ts";
 
 /**
- * @param specs what the model takes; -1 is a variable dimension
+ * @param specs declared inputs of the model; -1 is a variable dimension
  * @throws invalid_tensor for missing, unknown, mistyped and misshapen inputs
  */
 export function validateRequestInputs(
@@ -20,7 +20,7 @@ export function validateRequestInputs(
       names,
     );
   for (const name of names) {
-    const spec = specs.find((one) => one.name === name);
+    const spec = specs.find((candidate) => candidate.name === name);
     const tensor = inputs[name];
     if (spec === undefined || tensor === undefined)
       throw protocolErrors.unexpectedInput(model, name);

@@ -1,4 +1,4 @@
-// What an infer request asks for beside its inputs: which outputs and in which form, how long it waits, how urgent it is.
+// Reads an infer request's options: selected outputs, classification, timeout, priority.
 
 import { protocolErrors } from "./errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
@@ -9,14 +9,14 @@ import type { InferRequest } from "./open-inference.ts";
 
 export interface SelectedOutput {
   readonly name: string;
-  /** The largest values to answer with, in place of all of them. */
+  /** Number of top classes to return; undefined returns all values. */
   readonly topClassCount: number | undefined;
 }
 
 /**
- * @param model its name, for the errors
- * @returns undefined where the request names none
- * @throws invalid_tensor for an output that is not among `specs`, unsupported; before anything is computed
+ * @param model name for error messages
+ * @returns undefined if the request names no outputs
+ * @throws invalid_tensor for an output that is not in `specs`; unsupported
  */
 export function readSelectedOutputs(
   { outputs }: InferRequest,
@@ -29,50 +29,52 @@ export function readSelectedOutputs(
     if ("shared_memory_region" in parameters)
       throw coreErrors.unsupported(
         `Shared memory (output ${name})`,
-        "The tensor's data comes in the answer.",
+        "Read the tensor's data from the response.",
       );
     const classes = parameters["classification"];
     if (classes === undefined || classes === 0) return { name, topClassCount: undefined };
     if (typeof classes !== "number" || !Number.isSafeInteger(classes) || classes < 0)
       throw protocolErrors.unparsableFields([
-        `classification: ${shown(classes)} is not a whole number from 0 (output ${name})`,
+        `classification: ${shown(classes)} is not a non-negative integer (output ${name})`,
       ]);
     return { name, topClassCount: classes };
   });
 }
 
 /**
- * The outputs asked for, in the order asked for; all where none were named.
- * @param labels by index, for classification
- * @throws session_failed where the graph gave no such output, invalid_tensor for one that cannot be classified
+ * Returns the selected outputs in their requested order, or all outputs if none are selected.
+ * @param labels label names for classification, ordered by index
+ * @throws session_failed if the graph lacks an output; invalid_tensor for an output without class scores
  */
 export function selectOutputs(
   outputs: NamedTensors,
-  wanted: readonly SelectedOutput[] | undefined,
+  selected: readonly SelectedOutput[] | undefined,
   labels: readonly string[] | undefined,
 ): NamedTensors {
-  if (wanted === undefined) return outputs;
-  const picked = wanted.map(({ name, topClassCount: classes }) => {
+  if (selected === undefined) return outputs;
+  const entries = selected.map(({ name, topClassCount }) => {
     const tensor = outputs[name];
-    if (tensor === undefined) throw coreErrors.sessionFailed(`the graph gave no output ${name}`);
+    if (tensor === undefined) throw coreErrors.sessionFailed(`the graph has no output ${name}`);
     return [
       name,
-      classes === undefined ? tensor : encodeClassification(name, tensor, classes, labels),
+      topClassCount === undefined
+        ? tensor
+        : encodeClassification(name, tensor, topClassCount, labels),
     ] as const;
   });
-  return Object.fromEntries(picked);
+  return Object.fromEntries(entries);
 }
 
-/** The parameter `timeout`, in microseconds there; 0 or none is none. @throws invalid_request */
+/** Reads the parameter `timeout`, given in microseconds; 0 means no timeout. @throws invalid_request */
 export function readTimeoutMs({ parameters }: InferRequest): number | undefined {
   const timeout = parameters?.["timeout"];
   if (timeout === undefined || timeout === 0) return undefined;
   if (typeof timeout === "number" && Number.isSafeInteger(timeout) && timeout > 0)
     return timeout / 1_000;
-  throw protocolErrors.unparsableFields(["timeout: must be a whole number of microseconds from 0"]);
+  throw protocolErrors.unparsableFields(["timeout: must be a non-negative integer (microseconds)"]);
 }
 
-/** The parameter `priority`: 1 is the highest, 0 or none the server's default. @throws invalid_request */
+/** Reads the parameter `priority`: 1 is the highest; 0 or absent selects the server's default. @throws invalid_request */
 export function readPriority({ parameters }: InferRequest): number | undefined {
   const priority = parameters?.["priority"];
   if (
@@ -80,21 +82,21 @@ export function readPriority({ parameters }: InferRequest): number | undefined {
     (typeof priority === "number" && Number.isSafeInteger(priority) && priority >= 0)
   )
     return priority;
-  throw protocolErrors.unparsableFields(["priority: must be a whole number from 0"]);
+  throw protocolErrors.unparsableFields(["priority: must be a non-negative integer"]);
 }
 
-/** Of Triton's sequence batcher: requests that share a state in the server. */
+/** Parameters of Triton's sequence batcher, whose requests share state in the server. */
 const SEQUENCE_PARAMETERS = ["sequence_id", "sequence_start", "sequence_end"];
 
-/** Refuses parameters that would change the answer, and that nobody heeds here. @throws unsupported, invalid_request */
+/** Rejects unsupported parameters that would change the response. @throws unsupported, invalid_request */
 export function rejectUnsupportedParameters({ parameters = {} }: InferRequest): void {
   for (const [name, value] of Object.entries(parameters)) {
     if (name.startsWith("triton_")) throw protocolErrors.reservedParameter(name);
-    const isAsked = value !== 0 && value !== "" && value !== false; // 0 and false: no sequence
-    if (SEQUENCE_PARAMETERS.includes(name) && isAsked)
+    const isSet = value !== 0 && value !== "" && value !== false; // 0, "" and false mean no sequence
+    if (SEQUENCE_PARAMETERS.includes(name) && isSet)
       throw coreErrors.unsupported(
         `Sequence batching (parameter ${name})`,
-        "Send what an answer depends on in one request.",
+        "Send all data that a response depends on in one request.",
       );
   }
 }

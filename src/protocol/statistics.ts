@@ -1,22 +1,22 @@
-// Triton's statistics extension: what `GET /v2/models[/{model}[/versions/{version}]]/stats` answers.
+// Triton's statistics extension: response of `GET /v2/models[/{model}[/versions/{version}]]/stats`.
 // https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_statistics.md
 
 export interface DurationStatistic {
   readonly count: number;
-  /** Of all of them together. */
+  /** Total duration in nanoseconds. */
   readonly ns: number;
 }
 
 export interface ModelStatistics {
   readonly name: string;
   readonly version: string;
-  /** Milliseconds since the epoch; 0 before the first. */
+  /** Milliseconds since the epoch; 0 before the first inference. */
   readonly last_inference: number;
-  /** Rows. */
+  /** Number of rows. */
   readonly inference_count: number;
-  /** Runs. */
+  /** Number of runs. */
   readonly execution_count: number;
-  /** By request. */
+  /** Durations per request. */
   readonly inference_stats: {
     readonly success: DurationStatistic;
     readonly fail: DurationStatistic;
@@ -27,7 +27,7 @@ export interface ModelStatistics {
     readonly cache_hit: DurationStatistic;
     readonly cache_miss: DurationStatistic;
   };
-  /** By run, for each number of rows. */
+  /** Durations per run, for each number of rows. */
   readonly batch_stats: readonly BatchStatistics[];
   readonly memory_usage: readonly never[];
 }

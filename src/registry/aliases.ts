@@ -1,4 +1,4 @@
-// Aliases that move: what they name, the share of requests that they take, and what they named before.
+// Moves aliases: promotion, rollback, weights, and the versions that an alias named before.
 
 import { publishingErrors } from "./publishing-errors.ts";
 import { registryErrors } from "./errors.ts";
@@ -6,13 +6,12 @@ import { aliasedVersion, type Aliases, type AliasTarget } from "./manifest.ts";
 import { DEFAULT_ALIAS, type ModelRef } from "./model-ref.ts";
 import type { ModelStore } from "./model-store.ts";
 
-/** Versions that an alias remembers. */
 const MAX_PREVIOUS_VERSIONS = 5;
 
 export interface AliasState {
   readonly version: number;
   readonly weight: number | null;
-  /** The last one first. */
+  /** Earlier versions, latest first. */
   readonly previous: readonly number[];
 }
 
@@ -29,7 +28,7 @@ export const weightOf = (target: AliasTarget | undefined): number | undefined =>
 export const previousVersionsOf = (target: AliasTarget | undefined): readonly number[] =>
   typeof target === "object" ? (target.previous ?? []) : [];
 
-/** Of the aliases that take requests from the default one: those with a weight, in the order of their names. */
+/** Lists the aliases that take a share of the default alias's requests, sorted by name. */
 export function listWeightedAliases(
   aliases: Aliases,
 ): readonly { readonly alias: string; readonly version: number; readonly weight: number }[] {
@@ -43,21 +42,22 @@ export function listWeightedAliases(
     .sort((a, b) => (a.alias < b.alias ? -1 : 1));
 }
 
-/** @param weight stays as it is where undefined: it belongs to the alias, not to the version */
+/** @param weight new weight; by default the alias keeps its weight, which belongs to the alias and not to the version */
 export function retargetAlias(
   version: number,
   before: AliasTarget | undefined,
   weight = weightOf(before),
 ): AliasTarget {
-  const named = before === undefined ? [] : [aliasedVersion(before), ...previousVersionsOf(before)];
+  const previous =
+    before === undefined ? [] : [aliasedVersion(before), ...previousVersionsOf(before)];
   return createAliasTarget(
     version,
     weight,
-    named.filter((one) => one !== version).slice(0, MAX_PREVIOUS_VERSIONS),
+    previous.filter((earlier) => earlier !== version).slice(0, MAX_PREVIOUS_VERSIONS),
   );
 }
 
-/** A number where there is no more to say. */
+/** Returns a plain version number if the alias has no weight and no previous versions. */
 function createAliasTarget(
   version: number,
   weight: number | undefined,
@@ -72,9 +72,9 @@ function createAliasTarget(
 }
 
 /**
- * Points an alias at a version that can be read.
- * @param to another alias stands for the version that it names now
- * @param options.weight the alias's from now on; as it is where undefined
+ * Points an alias at a readable version.
+ * @param to a version, or another alias, which stands for its current version
+ * @param options.weight new weight of the alias; unchanged by default
  * @throws version_not_found, alias_not_found, model_not_found; manifest_untrusted, manifest_invalid; alias_conflict
  */
 export async function promoteAlias(
@@ -92,7 +92,7 @@ export async function promoteAlias(
   );
 }
 
-/** Points an alias at what it named before. @throws nothing_before, and as promote */
+/** Points an alias at its previous version. @throws nothing_before, and the codes of `promoteAlias` */
 export async function rollbackAlias(
   store: ModelStore,
   model: string,
@@ -101,7 +101,8 @@ export async function rollbackAlias(
   return await moveAlias(store, model, alias, (before) => {
     const [version, ...earlier] = previousVersionsOf(before);
     if (version === undefined) throw publishingErrors.nothingBefore(model, alias);
-    return createAliasTarget(version, weightOf(before), earlier); // what it leaves is not kept: rolling back again goes on
+    // The current version is not remembered, so a second rollback goes further back.
+    return createAliasTarget(version, weightOf(before), earlier);
   });
 }
 
@@ -111,15 +112,15 @@ async function moveAlias(
   alias: string,
   move: (before: AliasTarget | undefined, aliases: Aliases) => AliasTarget,
 ): Promise<AliasChange> {
-  const read = await store.readAliases(model);
-  if (read === undefined && (await store.listVersions(model)).length === 0)
+  const stored = await store.readAliases(model);
+  if (stored === undefined && (await store.listVersions(model)).length === 0)
     throw registryErrors.modelNotFound(model);
-  const aliases = read?.aliases ?? {};
+  const aliases = stored?.aliases ?? {};
   const before = ownAlias(aliases, alias);
   const after = move(before, aliases);
   if ((await store.readManifest(model, aliasedVersion(after))) === undefined)
     throw registryErrors.versionNotFound(model, aliasedVersion(after));
-  await store.writeAliases(model, { ...aliases, [alias]: after }, read?.etag);
+  await store.writeAliases(model, { ...aliases, [alias]: after }, stored?.etag);
   return {
     model,
     alias,
@@ -137,8 +138,8 @@ function resolveAlias(model: string, alias: string, aliases: Aliases): number {
 const ownAlias = (aliases: Aliases, alias: string): AliasTarget | undefined =>
   Object.hasOwn(aliases, alias) ? aliases[alias] : undefined;
 
-const toAliasState = (one: AliasTarget): AliasState => ({
-  version: aliasedVersion(one),
-  weight: weightOf(one) ?? null,
-  previous: previousVersionsOf(one),
+const toAliasState = (target: AliasTarget): AliasState => ({
+  version: aliasedVersion(target),
+  weight: weightOf(target) ?? null,
+  previous: previousVersionsOf(target),
 });

@@ -1,13 +1,12 @@
-// Which engine the edge runs, as the model store remembers it: publishing a model can then say whether the edge will
-// serve it.
+// Record of the deployed edge engine in the model store. Publishing reads it to report whether the edge can serve a model.
 
 import * as z from "zod";
 import { sha256Schema } from "./manifest.ts";
 
 export const deployedEngineSchema = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("full"), source: sha256Schema }),
-  /** `functions` (runtime/wasm/function-set.ts): those that it was not cut of. */
+  /** `functions` is the set of remaining functions (runtime/wasm/function-set.ts). */
   z.strictObject({ kind: z.literal("cut"), source: sha256Schema, functions: z.base64() }),
 ]);
-/** `source`: SHA-256 of the full engine. */
+/** `source` is the SHA-256 of the full engine. */
 export type DeployedEngine = z.output<typeof deployedEngineSchema>;

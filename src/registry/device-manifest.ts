@@ -1,4 +1,4 @@
-// The manifest of an export: what an app needs to answer on the device as the edge's tiers do, and to go on to the edge where they would.
+// Manifest of a device export: the data with which an app runs the edge tiers locally, and escalates to the edge.
 
 import * as z from "zod";
 import { calibrationSchema, exitRuleSchema, riskGuaranteeSchema } from "./manifest/calibration.ts";
@@ -12,7 +12,7 @@ import { imagePreprocessorSchema, textPreprocessorSchema } from "./manifest/prep
 
 export const DEVICE_MANIFEST_FILE = "edgetier-device.json";
 
-/** Beside the manifest. */
+/** A file in the folder of the manifest. */
 const exportedFileSchema = z.strictObject({
   file: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/),
   sha256: sha256Schema,
@@ -20,12 +20,12 @@ const exportedFileSchema = z.strictObject({
 });
 
 const deviceTierSchema = z.strictObject({
-  /** As of the model it comes from. */
+  /** Id of the same tier in the source model. */
   id: z.string(),
   precision: z.enum(["fp32", "fp16", "int8"]),
-  /** In ONNX Runtime's own format. */
+  /** Graph in the ORT format. */
   graph: exportedFileSchema,
-  /** SHA-256 of the ONNX graph that it was made from: the manifest of the version that the edge serves names the same. */
+  /** SHA-256 of the source ONNX graph, which the manifest of the edge's version also names. */
   source: sha256Schema,
   inputs: z.array(tensorSpecSchema).min(1),
   outputs: z.array(tensorSpecSchema).min(1),
@@ -34,7 +34,7 @@ const deviceTierSchema = z.strictObject({
     imagePreprocessorSchema,
   ]),
   calibration: calibrationSchema,
-  /** As of the manifest; null where every answer is taken. */
+  /** Exit rule, as in the manifest; null accepts every output. */
   exit: exitRuleSchema.nullable(),
 });
 
@@ -42,18 +42,18 @@ export const deviceManifestSchema = z.strictObject({
   schemaVersion: z.literal(1),
   target: z.literal("ort-mobile"),
   model: modelNameSchema,
-  /** The version that the edge is asked for; null: what `stable` names. */
+  /** Version for calls to the edge; null selects the alias `stable`. */
   version: versionNumberSchema.nullable(),
   task: z.enum(["text-classification", "image-classification"]),
   description: z.string(),
   input: z.strictObject({ maxBytes: z.int().min(1), maxPixels: z.int().min(1).optional() }),
-  /** A JSON array of texts, in the order of the logits. */
+  /** JSON array of label names, in the order of the logits. */
   labels: exportedFileSchema,
-  /** In the order in which they are asked. */
+  /** Tiers in call order. */
   tiers: z.array(deviceTierSchema).min(1),
-  /** Of the whole cascade, the edge's tiers included. */
+  /** Guarantee of the whole cascade, including the edge's tiers. */
   risk: riskGuaranteeSchema.optional(),
-  /** Of what wrote the graphs: an older one may not read them. */
+  /** Version of ONNX Runtime that wrote the graphs; older versions may fail to read them. */
   onnxRuntime: z.string(),
 });
 export type DeviceManifest = z.output<typeof deviceManifestSchema>;

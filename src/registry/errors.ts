@@ -1,4 +1,4 @@
-// Errors of reading the model store: names, manifests, aliases, artifacts.
+// Errors of reading the model store: model names, manifests, aliases, artifacts.
 
 import { shown, errorFactory, type ErrorTable, quoted } from "../core/errors.ts";
 
@@ -12,30 +12,30 @@ export const registryErrorTable = {
   model_not_found: {
     status: 404,
     remedy:
-      "GET /v1/models of the edge and POST /v2/repository/index of a region list what there is; `edgetier model publish` adds one.",
+      "List the models with GET /v1/models (edge) or POST /v2/repository/index (region), or add one with `edgetier model publish`.",
   },
   version_not_found: {
     status: 404,
     remedy:
-      "GET /v1/models/{model} of the edge and /v2/models/{model} of a region list its versions.",
+      "List its versions with GET /v1/models/{model} (edge) or GET /v2/models/{model} (region).",
   },
-  alias_not_found: { status: 404, remedy: "GET /v1/models/{model} lists its aliases." },
+  alias_not_found: { status: 404, remedy: "List its aliases with GET /v1/models/{model}." },
   artifact_corrupt: {
     status: 503,
-    remedy: "The operator should publish the model again.",
+    remedy: "Ask the operator to publish the model again.",
     isRetryable: true,
     retryAfterSeconds: 10,
   },
   manifest_untrusted: {
     status: 503,
     remedy:
-      "The operator should publish the model again, signed with a key of EDGETIER_TRUSTED_KEYS.",
+      "Ask the operator to publish the model again, signed with a key of EDGETIER_TRUSTED_KEYS.",
     isRetryable: true,
     retryAfterSeconds: 10,
   },
   aliases_invalid: {
     status: 503,
-    remedy: "The operator should correct or delete models/{model}/aliases.json in the store.",
+    remedy: "Ask the operator to correct or delete models/{model}/aliases.json in the store.",
     isRetryable: true,
     retryAfterSeconds: 10,
   },
@@ -45,7 +45,7 @@ const makeError = errorFactory(registryErrorTable);
 
 export const registryErrors = {
   invalidModelRef: (ref: string) =>
-    makeError("invalid_model_name", `${shown(ref)} is not a model name.`),
+    makeError("invalid_model_name", `${shown(ref)} is not a valid model name.`),
   modelNotFound: (model: string) =>
     makeError("model_not_found", `Request for unknown model: ${quoted(model)} is not found.`),
   versionNotFound: (model: string, version: number) =>
@@ -59,14 +59,14 @@ export const registryErrors = {
       values: { model },
     }),
   artifactCorrupt: (digest: string, reason: string) =>
-    makeError("artifact_corrupt", `Artifact ${digest.slice(0, 12)}… was refused: ${reason}.`),
+    makeError("artifact_corrupt", `Artifact ${digest.slice(0, 12)}… is corrupt: ${reason}.`),
   manifestUntrusted: (model: string, version: number, reason: string) =>
     makeError(
       "manifest_untrusted",
       `The manifest of ${model}@${version} is not trusted: ${reason}.`,
     ),
   aliasesInvalid: (model: string, problems: readonly string[]) =>
-    makeError("aliases_invalid", `The aliases of ${model} are not valid: ${problems.join("; ")}.`, {
+    makeError("aliases_invalid", `The aliases of ${model} are invalid: ${problems.join("; ")}.`, {
       values: { model },
     }),
 } as const;

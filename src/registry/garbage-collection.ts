@@ -1,10 +1,11 @@
-// Collects garbage: versions that nobody needs any more, and artifacts that no manifest names.
+// Garbage collection: deletes surplus versions, and artifacts that no manifest references.
 //
-// Safe beside a publisher: one that finds its artifact in the store writes it again unless it is fresh (store.ts), so what
-// somebody is about to name is young. Nothing young goes, by a look just before it is deleted; for the moment between the
-// two, a publisher looks for its artifacts again when its manifest is there. Only one who does all that within this moment
-// would lose an artifact, which S3 has no condition to prevent: bytes written again have the same etag.
-// The newest version of a model always stays, so that no number is given twice.
+// Collection is safe while publishers run. A publisher rewrites an existing artifact unless it is fresh
+// (object-model-store.ts), so artifacts of an upcoming manifest are always young. Collection keeps young objects, and
+// checks the age immediately before it deletes. For the interval between check and deletion, a publisher checks its
+// artifacts again after it has written its manifest. An artifact is lost only if a publisher does all of that within
+// this interval. S3 has no condition against it, because rewritten bytes have the same etag.
+// The newest version of a model always stays, so that no version number is reused.
 
 import type { Clock } from "../core/clock.ts";
 import { previousVersionsOf } from "./aliases.ts";
@@ -13,16 +14,15 @@ import { aliasedVersion, type Aliases, type Manifest } from "./manifest.ts";
 import { compareByKey, type ListedObject, type ObjectStore } from "./object-store.ts";
 import { createModelStore } from "./object-model-store.ts";
 
-/** At once. */
 const CONCURRENCY = 8;
 
 export interface GarbageCollectionOptions {
-  /** Versions of each model that stay, the newest ones; undefined: all. Those that an alias names, or has named, stay besides. */
+  /** Number of newest versions to keep per model; undefined keeps all. Versions that an alias names or named also stay. */
   readonly keepVersions?: number | undefined;
-  /** What was written later stays. */
+  /** Minimum age of deleted objects. */
   readonly olderThanMs: number;
   readonly clock: Clock;
-  /** Only tells what would go. */
+  /** Reports the garbage without deleting it. */
   readonly isDryRun?: boolean;
 }
 
@@ -32,7 +32,6 @@ export interface GarbageCollectionResult {
   readonly kept: { readonly versions: number; readonly artifacts: number; readonly bytes: number };
 }
 
-/** As it was listed. */
 interface StoredVersion {
   readonly model: string;
   readonly version: number;
@@ -40,8 +39,8 @@ interface StoredVersion {
 }
 
 /**
- * Whoever signed a manifest: what it names stays.
- * @throws manifest_invalid, aliases_invalid before anything is deleted: what they name cannot be told
+ * Deletes garbage. Artifacts of every manifest stay, regardless of its signature.
+ * @throws manifest_invalid, aliases_invalid, both before any deletion, because their references are unknown
  */
 export async function collectGarbage(
   objects: ObjectStore,
@@ -50,27 +49,32 @@ export async function collectGarbage(
   const { keepVersions = Number.POSITIVE_INFINITY, olderThanMs, clock, isDryRun = false } = options;
   const store = createModelStore(objects);
   const isOld = ({ modifiedAtMs }: ListedObject) => clock.now() - modifiedAtMs >= olderThanMs;
-  const namedVersions = async (model: string) =>
+  const readReferencedVersions = async (model: string) =>
     listReferencedVersions((await store.readAliases(model))?.aliases ?? {});
 
-  /** @returns whether it went */
-  async function take({ key }: ListedObject): Promise<boolean> {
-    const now = (await objects.list(key)).find((one) => one.key === key);
-    if (now === undefined || !isOld(now)) return false;
+  /** @returns whether the object is garbage and was deleted */
+  async function deleteIfOld({ key }: ListedObject): Promise<boolean> {
+    const current = (await objects.list(key)).find((object) => object.key === key);
+    if (current === undefined || !isOld(current)) return false;
     if (!isDryRun) await objects.delete(key);
     return true;
   }
 
-  const artifacts = await objects.list(storeLayout.artifacts); // before the manifests: what comes later is young
+  // Artifacts are listed before manifests, so artifacts of later manifests are either unlisted or young.
+  const artifacts = await objects.list(storeLayout.artifacts);
   const versions = (await objects.list(storeLayout.models)).flatMap((object): StoredVersion[] => {
     const found = parseManifestKey(object.key);
     return found === undefined ? [] : [{ ...found, object }];
   });
   const surplus: StoredVersion[] = [];
-  for (const [model, all] of Map.groupBy(versions, (one) => one.model)) {
-    const named = await namedVersions(model);
-    const beyond = all.toSorted((a, b) => b.version - a.version).slice(Math.max(1, keepVersions));
-    surplus.push(...beyond.filter(({ version, object }) => !named.has(version) && isOld(object)));
+  for (const [model, all] of Map.groupBy(versions, (version) => version.model)) {
+    const referenced = await readReferencedVersions(model);
+    const beyondKept = all
+      .toSorted((a, b) => b.version - a.version)
+      .slice(Math.max(1, keepVersions));
+    surplus.push(
+      ...beyondKept.filter(({ version, object }) => !referenced.has(version) && isOld(object)),
+    );
   }
 
   const digests = new Set<string>();
@@ -78,32 +82,33 @@ export async function collectGarbage(
     for (const digest of findDigests(await store.readManifest(model, version))) digests.add(digest);
   };
   await forEachConcurrently(
-    versions.filter((one) => !surplus.includes(one)),
+    versions.filter((version) => !surplus.includes(version)),
     keep,
   );
 
-  // Versions before their artifacts: one that is there is whole.
-  const goneVersions: StoredVersion[] = [];
-  for (const one of surplus) {
-    if (!(await namedVersions(one.model)).has(one.version) && (await take(one.object)))
-      goneVersions.push(one);
-    else await keep(one);
+  // Versions are deleted before their artifacts, so a listed version is always complete.
+  const deletedVersions: StoredVersion[] = [];
+  for (const candidate of surplus) {
+    const referenced = await readReferencedVersions(candidate.model);
+    if (!referenced.has(candidate.version) && (await deleteIfOld(candidate.object)))
+      deletedVersions.push(candidate);
+    else await keep(candidate);
   }
-  const goneArtifacts: ListedObject[] = [];
+  const deletedArtifacts: ListedObject[] = [];
   await forEachConcurrently(artifacts, async (object) => {
     const sha256 = parseArtifactKey(object.key);
-    if (sha256 !== undefined && !digests.has(sha256) && isOld(object) && (await take(object)))
-      goneArtifacts.push(object);
+    const isGarbage = sha256 !== undefined && !digests.has(sha256) && isOld(object);
+    if (isGarbage && (await deleteIfOld(object))) deletedArtifacts.push(object);
   });
   return {
-    versions: goneVersions.map(({ model, version }) => ({ model, version })),
-    artifacts: goneArtifacts
+    versions: deletedVersions.map(({ model, version }) => ({ model, version })),
+    artifacts: deletedArtifacts
       .sort(compareByKey)
       .map(({ key, size }) => ({ sha256: parseArtifactKey(key) ?? "", bytes: size })),
     kept: {
-      versions: versions.length - goneVersions.length,
-      artifacts: artifacts.length - goneArtifacts.length,
-      bytes: sumBytes(artifacts) - sumBytes(goneArtifacts),
+      versions: versions.length - deletedVersions.length,
+      artifacts: artifacts.length - deletedArtifacts.length,
+      bytes: sumBytes(artifacts) - sumBytes(deletedArtifacts),
     },
   };
 }
@@ -116,7 +121,7 @@ const listReferencedVersions = (aliases: Aliases): ReadonlySet<number> =>
     ]),
   );
 
-/** Whatever looks like a digest: a field that is yet to come cannot be forgotten here. */
+/** Finds every text that looks like a digest, so that future manifest fields cannot be missed. */
 const findDigests = (manifest: Manifest | undefined): readonly string[] =>
   JSON.stringify(manifest ?? null).match(/[0-9a-f]{64}/g) ?? [];
 
@@ -125,8 +130,8 @@ const sumBytes = (objects: readonly ListedObject[]): number =>
 
 async function forEachConcurrently<Item>(
   items: readonly Item[],
-  work: (item: Item) => Promise<void>,
+  action: (item: Item) => Promise<void>,
 ): Promise<void> {
   for (let start = 0; start < items.length; start += CONCURRENCY)
-    await Promise.all(items.slice(start, start + CONCURRENCY).map(work));
+    await Promise.all(items.slice(start, start + CONCURRENCY).map(action));
 }

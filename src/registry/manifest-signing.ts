@@ -1,8 +1,9 @@
-// Signed manifests: DSSE envelopes (https://github.com/secure-systems-lab/dsse, protocol v1.0.2) with Ed25519 by Web Crypto.
+// Signs and verifies manifests: DSSE envelopes (https://github.com/secure-systems-lab/dsse, protocol v1.0.2) with
+// Ed25519 through Web Crypto.
 //
-// The envelope is the manifest's file, so that a reader makes no second request. It has one form, down to the byte, which a
-// pattern can read: a JSON parser and a schema would take longer than all the rest. The signatures cover the manifest's bytes
-// as they lie in it: there is nothing to bring into a canonical form, and nothing of them is parsed before it is verified.
+// The envelope is the manifest's file, so a reader needs no second request. It has exactly one byte form, which a regular
+// expression parses. A JSON parser and a schema would take longer than all other steps. The signatures cover the
+// manifest's bytes in the envelope, so there is no canonicalization, and no byte is parsed before it is verified.
 
 import { fromBase64, toBase64 } from "../core/base64.ts";
 import { concatBytes } from "../core/bytes.ts";
@@ -13,10 +14,10 @@ import {
   type SigningKey,
 } from "./signing-keys.ts";
 
-/** Part of what is signed: a signature of anything else is none of a manifest. */
+/** Payload type, which is also signed, so that a signature of another kind of document is invalid for a manifest. */
 const PAYLOAD_TYPE = "application/vnd.edgetier.manifest+json";
 
-/** As encoders write it: no other text has the same bytes. */
+/** Canonical base64: exactly one text for given bytes. */
 const BASE64_PATTERN =
   "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?";
 const SIGNATURE_PATTERN = '\\{"keyid":"([0-9a-f]{16})","sig":"([A-Za-z0-9+/]{85}[AQgw]==)"\\}';
@@ -27,21 +28,21 @@ const ENVELOPE_PATTERN = new RegExp(
 );
 
 export interface ManifestPayload {
-  /** The manifest's own bytes. */
+  /** Bytes of the manifest without the envelope. */
   readonly manifest: Uint8Array<ArrayBuffer>;
-  /** Ids of the keys that its signatures say they are of; none where it is not signed. */
+  /** Key ids that the signatures claim; empty for an unsigned manifest. */
   readonly signedBy: readonly string[];
 }
 
 interface Envelope {
-  /** In base64, as `sig`. */
+  /** Manifest bytes in base64, like `sig`. */
   readonly payload: string;
   readonly signatures: readonly { readonly keyid: string; readonly sig: string }[];
 }
 
 const encoder = new TextEncoder();
 
-/** @returns the file that holds the manifest and a signature by each key */
+/** @returns the envelope file with the manifest and one signature per key */
 export async function signManifest(
   manifest: Uint8Array<ArrayBuffer>,
   keys: readonly SigningKey[],
@@ -57,8 +58,10 @@ export async function signManifest(
 }
 
 /**
- * @param trusted keys; undefined believes any manifest, signed or not
- * @returns the manifest, or why it is not believed: of the signatures, one at least must be by a trusted key, and all that are must be right
+ * Opens a manifest file. At least one signature must be by a trusted key, and every signature by a trusted key must be
+ * valid.
+ * @param trusted trusted keys; undefined accepts any manifest, signed or not
+ * @returns the manifest, or the reason to reject it
  */
 export async function openEnvelope(
   file: Uint8Array<ArrayBuffer>,
@@ -68,7 +71,7 @@ export async function openEnvelope(
   if (envelope === undefined)
     return trusted === undefined
       ? { manifest: file, signedBy: [] }
-      : { problem: "it is not signed" };
+      : { problem: "it has no signature" };
   const { payload, signatures } = envelope;
   const manifest = decodeBase64(payload);
   const opened = { manifest, signedBy: signatures.map(({ keyid }) => keyid) };
@@ -82,7 +85,7 @@ export async function openEnvelope(
   );
   if (known.length === 0)
     return {
-      problem: `it is signed by ${opened.signedBy.join(", ")}; trusted are ${keys.map(({ id }) => id).join(", ")}`,
+      problem: `it is signed by ${opened.signedBy.join(", ")}; the trusted keys are ${keys.map(({ id }) => id).join(", ")}`,
     };
   const signed = preAuthenticationEncoding(manifest);
   for (const { id, publicKey, sig } of known) {
@@ -90,7 +93,7 @@ export async function openEnvelope(
       "verify",
     ]);
     if (!(await crypto.subtle.verify(MANIFEST_KEY_ALGORITHM, key, decodeBase64(sig), signed)))
-      return { problem: `the signature by ${id} is of something else` };
+      return { problem: `the signature by ${id} does not match its content` };
   }
   return opened;
 }
@@ -98,7 +101,7 @@ export async function openEnvelope(
 const formatEnvelope = ({ payload, signatures }: Envelope): string =>
   `${JSON.stringify({ payloadType: PAYLOAD_TYPE, payload, signatures })}\n`;
 
-/** @returns undefined for a file that is no envelope */
+/** @returns undefined for a file without an envelope */
 function parseEnvelope(file: Uint8Array): Envelope | undefined {
   const [, payload, signatures] =
     ENVELOPE_PATTERN.exec(new TextDecoder("utf-8", { ignoreBOM: true }).decode(file)) ?? [];
@@ -117,7 +120,7 @@ function parseEnvelope(file: Uint8Array): Envelope | undefined {
 const decodeBase64 = (base64: string): Uint8Array<ArrayBuffer> =>
   fromBase64(base64) ?? new Uint8Array();
 
-/** DSSE's PAE: type and body with their lengths, so that one cannot be taken for a part of the other. */
+/** Encodes type and body with their lengths (DSSE's PAE), so that neither can pass for a part of the other. */
 function preAuthenticationEncoding(body: Uint8Array): Uint8Array<ArrayBuffer> {
   return concatBytes([
     encoder.encode(`DSSEv1 ${PAYLOAD_TYPE.length} ${PAYLOAD_TYPE} ${body.byteLength} `),

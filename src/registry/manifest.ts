@@ -1,10 +1,8 @@
-// The manifest: the JSON that describes one immutable version of a model. The zod schema is the one source of its type.
+// Manifest: the JSON that describes one immutable version of a model. The zod schemas are the source of all its types.
 
 import * as z from "zod";
 import { calibrationSchema, exitRuleSchema, riskGuaranteeSchema } from "./manifest/calibration.ts";
 import {
-  aliasNameSchema,
-  type ArtifactRef,
   artifactRefSchema,
   modelNameSchema,
   sha256Schema,
@@ -28,21 +26,23 @@ import {
   type ImageTier,
   type PlacedTier,
 } from "./manifest/tier-checks.ts";
-import { servingConfigSchema, type ServingConfig } from "./serving-config.ts";
+import { servingConfigSchema } from "./serving-config.ts";
 
+export * from "./manifest/alias-schemas.ts";
 export * from "./manifest/calibration.ts";
 export * from "./manifest/common-schemas.ts";
+export * from "./manifest/file-references.ts";
 
 const tierIdSchema = z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/);
 
-/** The rest of a region tier's graph, for what an edge tier has computed the first part of. */
+/** The remaining graph of a region tier, which continues from the values of an edge tier. */
 const resumptionSchema = <Artifact extends z.ZodType>(artifact: Artifact) =>
   z.strictObject({
-    /** Id of that edge tier. */
+    /** Id of the edge tier. */
     tier: tierIdSchema,
-    /** From `inputs` to the region tier's outputs. */
+    /** Graph from `inputs` to the region tier's outputs. */
     graph: artifact,
-    /** Each has the name of an output of the edge tier, or else of an input of it. */
+    /** Inputs of the graph. Each has the name of an output of the edge tier, or else of one of its inputs. */
     inputs: z.array(tensorSpecSchema).min(1),
   });
 
@@ -51,21 +51,20 @@ export type Resumption = z.output<ReturnType<typeof resumptionSchema<typeof arti
 const tierFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   id: tierIdSchema,
   place: z.enum(["edge", "region"]),
-  /** Of `graph`. */
+  /** Precision of `graph`. */
   precision: z.enum(["fp32", "fp16", "int8"]),
   graph: artifact,
-  /** The same in FP16, for a region's execution providers that run it faster. */
+  /** The same graph in FP16, for execution providers of a region that run it faster. */
   fp16Graph: artifact.optional(),
-  /** Of the graph. */
   inputs: z.array(tensorSpecSchema).min(1),
   outputs: z.array(tensorSpecSchema).min(1),
   serving: servingConfigSchema(artifact).optional(),
   /**
-   * Within which 95 % of its answers to one input came where it was calibrated, without the way there: what a deadline counts with until
-   * whoever serves it knows better.
+   * p95 latency of one input on the calibration machine, without network time. Deadlines use it until the server has
+   * its own measurements.
    */
   p95Ms: z.number().positive().optional(),
-  /** Measured when the tier was made; names carry units. */
+  /** Figures of the tier, measured at build time; their names contain units. */
   figures: z.record(z.string(), z.number()).default({}),
 });
 
@@ -76,11 +75,11 @@ const classificationTierSchema = <Artifact extends z.ZodType, Preprocessor exten
   z.strictObject({
     ...tierFields(artifact),
     preprocessor,
-    /** Of the FP32 [batch, labels] output that is named `logits`. */
+    /** Calibration of the FP32 [batch, labels] output `logits`. */
     calibration: calibrationSchema,
-    /** The answer is accepted from this confidence on, and never at 1; null for the last tier, whose answer is always taken. */
+    /** Minimum confidence to accept the output; 1 never accepts. Null for the last tier, whose output is always accepted. */
     exit: exitRuleSchema.nullable(),
-    /** How this region tier goes on from where an edge tier is; it answers to the task's own input all the same. */
+    /** Lets this region tier continue from an edge tier's values; it still accepts the task's own input. */
     resumes: resumptionSchema(artifact).optional(),
   });
 
@@ -88,19 +87,22 @@ const embeddingTierSchema = <Artifact extends z.ZodType>(artifact: Artifact) =>
   z.strictObject({
     ...tierFields(artifact),
     preprocessor: wordpiecePreprocessorSchema(artifact),
-    /** Of the FP32 output `output`: `graph` is [batch, dimensions], a vector each; the others are [batch, tokens, dimensions], and the vector is the mean over the text's tokens, or the first token's. */
+    /**
+     * Pooling of the FP32 output `output`. With `graph`, it is [batch, dimensions]. With `mean` and `cls`, it is
+     * [batch, tokens, dimensions], and the vector is the mean over the text's tokens, or the first token's.
+     */
     pooling: z.enum(["graph", "mean", "cls"]),
     output: z.string().min(1),
   });
 
-/** An engine's memory with the tier's graph open in it (runtime/wasm/snapshot-format.ts). */
+/** Reference to a snapshot: an engine's memory with the tier's session open (runtime/wasm/snapshot-format.ts). */
 export const snapshotRefSchema = z.strictObject({
   artifact: artifactRefSchema,
-  /** Of everything before the chunks. */
+  /** Digest and size of everything before the chunks. */
   head: z.strictObject({ sha256: sha256Schema, size: z.int().min(1).max(16_777_216) }),
-  /** SHA-256 of the full engine that it was made with. */
+  /** SHA-256 of the full engine that made the snapshot. */
   engine: sha256Schema,
-  /** Functions that running the graph enters (runtime/wasm/function-set.ts): an engine without them cannot serve it. */
+  /** Functions that a run of the graph calls (runtime/wasm/function-set.ts). An engine without them cannot serve it. */
   functions: z.base64(),
   memoryBytes: z.int().min(1),
 });
@@ -108,14 +110,14 @@ export type SnapshotRef = z.output<typeof snapshotRefSchema>;
 
 export const SLO_CLASSES_MS = [10, 50, 100, 200, 500] as const;
 
-/** The fields that a model project and a manifest share; they differ in how a file is named: by path or by digest. */
+/** Fields of both model projects and manifests. A project references files by path, a manifest by digest. */
 const modelFields = {
   schemaVersion: z.literal(1),
   model: modelNameSchema,
   description: z.string().default(""),
-  /** The deadline of a request that names none. */
+  /** Default deadline of a request. */
   deadlineMs: z.int().min(1).max(600_000),
-  /** The latency class: the p99 of an answer's computing, over all tiers that it asks. `model eval` checks it. */
+  /** Latency class: p99 compute time of a response, over all called tiers. `model eval` checks it. */
   sloMs: z.literal(SLO_CLASSES_MS).optional(),
   figures: z.record(z.string(), z.number()).default({}),
   provenance: z.record(z.string(), z.json()).default({}),
@@ -125,9 +127,9 @@ const textFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   ...modelFields,
   risk: riskGuaranteeSchema.optional(),
   task: z.literal("text-classification"),
-  /** A JSON array of the labels, in the order of the logits. */
+  /** JSON array of the labels, in the order of the logits. */
   labels: artifact,
-  /** How well confidences fit, and what other exits would do (protocol/model-report.ts). */
+  /** Report of calibration quality, and of the effect of other exits (protocol/model-report.ts). */
   report: artifact.optional(),
   input: z.strictObject({ maxBytes: z.int().min(1).max(1_048_576) }),
 });
@@ -135,49 +137,67 @@ const textFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
 const imageFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   ...textFields(artifact),
   task: z.literal("image-classification"),
-  /** Of a JPEG or PNG file, and of its pixels as stored. */
+  /** Limits of a JPEG or PNG file, and of its stored pixels. */
   input: z.strictObject({
     maxBytes: z.int().min(1).max(33_554_432),
     maxPixels: z.int().min(1).max(16_777_216),
   }),
 });
 
-/** A plain graph: its tensors in, its tensors out, over the Open Inference Protocol. */
+/** A plain graph, called with its own tensors over the Open Inference Protocol. */
 const tensorFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   ...modelFields,
   task: z.literal("tensor"),
-  /** For the protocol's classification extension. */
+  /** Labels for the protocol's classification extension. */
   labels: artifact.optional(),
 });
 
 /**
- * A text becomes a vector. A vector has no confidence, so that there is nothing to exit by: one tier answers, the edge's if there is one,
- * else the region's. A region tier beside an edge tier answers where the edge's cannot be run: its vectors must be of the same space.
+ * An embedding model, which converts a text to a vector. A vector has no confidence and so no exit rule. One tier
+ * responds: the edge tier, or else the region tier. A region tier also replaces an edge tier that cannot run, so both
+ * must use the same vector space.
  */
 const embeddingFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   ...modelFields,
   task: z.literal("embedding"),
   input: textFields(artifact).input,
-  /** Of a vector as the graph gives it. */
+  /** Length of the graph's vectors. */
   dimensions: z.int().min(1).max(65_536),
-  /** Whether a vector is scaled to length 1. */
-  normalise: z.boolean().default(true),
-  /** There are none. */
+  /** Whether vectors are scaled to length 1. */
+  normalize: z.boolean().default(true),
+  /** Never present; declared so that all tasks have the field. */
   labels: z.undefined().optional(),
 });
 
-const tiersSchema = <Tier extends z.ZodType<PlacedTier>>(oneTier: Tier) =>
-  z.array(oneTier).min(1).max(8).superRefine(checkTierOrder);
+const tiersSchema = <Tier extends z.ZodType<PlacedTier>>(tier: Tier) =>
+  z.array(tier).min(1).max(8).superRefine(checkTierOrder);
 const cascadeSchema = <Tier extends z.ZodType<PlacedTier & ExitingTier & ResumingTier>>(
-  oneTier: Tier,
-) => tiersSchema(oneTier).superRefine(checkExitRules).superRefine(checkResumptions);
-const encodersSchema = <Tier extends z.ZodType<PlacedTier & EncoderTier>>(oneTier: Tier) =>
-  tiersSchema(oneTier).superRefine(checkEncoderOutputs);
+  tier: Tier,
+) => tiersSchema(tier).superRefine(checkExitRules).superRefine(checkResumptions);
+const encodersSchema = <Tier extends z.ZodType<PlacedTier & EncoderTier>>(tier: Tier) =>
+  tiersSchema(tier).superRefine(checkEncoderOutputs);
 const imageCascadeSchema = <
   Tier extends z.ZodType<PlacedTier & ExitingTier & ResumingTier & ImageTier>,
 >(
-  oneTier: Tier,
-) => cascadeSchema(oneTier).superRefine(checkImageInputs);
+  tier: Tier,
+) => cascadeSchema(tier).superRefine(checkImageInputs);
+
+/**
+ * Renames `normalise`, the former name of an embedding model's `normalize`. It applies to parsed JSON only, so
+ * signatures and digests still cover the original bytes.
+ */
+export function renameFormerFields(json: unknown): unknown {
+  const isFormer =
+    typeof json === "object" &&
+    json !== null &&
+    "task" in json &&
+    json.task === "embedding" &&
+    "normalise" in json &&
+    !("normalize" in json);
+  if (!isFormer) return json;
+  const { normalise, ...fields } = json;
+  return { ...fields, normalize: normalise };
+}
 
 const versionField = { version: versionNumberSchema };
 const snapshotField = { snapshot: snapshotRefSchema.optional() };
@@ -209,12 +229,15 @@ const embeddingManifestSchema = z.strictObject({
   tiers: encodersSchema(embeddingTierSchema(artifactRefSchema).extend(snapshotField)),
 });
 
-export const manifestSchema = z.discriminatedUnion("task", [
-  textManifestSchema,
-  imageManifestSchema,
-  tensorManifestSchema,
-  embeddingManifestSchema,
-]);
+export const manifestSchema = z.preprocess(
+  renameFormerFields,
+  z.discriminatedUnion("task", [
+    textManifestSchema,
+    imageManifestSchema,
+    tensorManifestSchema,
+    embeddingManifestSchema,
+  ]),
+);
 export type Manifest = z.output<typeof manifestSchema>;
 export type TierManifest = Manifest["tiers"][number];
 export type TextClassificationManifest = z.output<typeof textManifestSchema>;
@@ -226,32 +249,37 @@ export type ClassificationTier = TextClassificationTier | ImageClassificationTie
 export type TensorManifest = z.output<typeof tensorManifestSchema>;
 export type EmbeddingManifest = z.output<typeof embeddingManifestSchema>;
 export type EmbeddingTier = EmbeddingManifest["tiers"][number];
-/** Of a model whose task has inputs of its own. */
+/** A manifest whose task defines the inputs, unlike the task `tensor`. */
 export type TaskManifest = ClassificationManifest | EmbeddingManifest;
 export type TaskTier = TaskManifest["tiers"][number];
 export type PreprocessorSpec = ClassificationTier["preprocessor"];
 
 const pathSchema = z.string().min(1);
 
-/** `model.json` of a model project: artifacts are paths relative to the file. */
-export const modelProjectSchema = z.discriminatedUnion("task", [
-  z.strictObject({
-    ...textFields(pathSchema),
-    tiers: cascadeSchema(classificationTierSchema(pathSchema, textPreprocessorSchema(pathSchema))),
-  }),
-  z.strictObject({
-    ...imageFields(pathSchema),
-    tiers: imageCascadeSchema(classificationTierSchema(pathSchema, imagePreprocessorSchema)),
-  }),
-  z.strictObject({
-    ...tensorFields(pathSchema),
-    tiers: tiersSchema(z.strictObject(tierFields(pathSchema))),
-  }),
-  z.strictObject({
-    ...embeddingFields(pathSchema),
-    tiers: encodersSchema(embeddingTierSchema(pathSchema)),
-  }),
-]);
+/** Schema of `model.json` in a model project, whose file references are paths relative to it. */
+export const modelProjectSchema = z.preprocess(
+  renameFormerFields,
+  z.discriminatedUnion("task", [
+    z.strictObject({
+      ...textFields(pathSchema),
+      tiers: cascadeSchema(
+        classificationTierSchema(pathSchema, textPreprocessorSchema(pathSchema)),
+      ),
+    }),
+    z.strictObject({
+      ...imageFields(pathSchema),
+      tiers: imageCascadeSchema(classificationTierSchema(pathSchema, imagePreprocessorSchema)),
+    }),
+    z.strictObject({
+      ...tensorFields(pathSchema),
+      tiers: tiersSchema(z.strictObject(tierFields(pathSchema))),
+    }),
+    z.strictObject({
+      ...embeddingFields(pathSchema),
+      tiers: encodersSchema(embeddingTierSchema(pathSchema)),
+    }),
+  ]),
+);
 export type ModelProject = z.output<typeof modelProjectSchema>;
 export type TextClassificationProject = Extract<
   ModelProject,
@@ -266,65 +294,3 @@ export type EmbeddingProject = Extract<ModelProject, { readonly task: "embedding
 
 export const isClassificationProject = (project: ModelProject): project is ClassificationProject =>
   project.task === "text-classification" || project.task === "image-classification";
-
-/** Every artifact that a manifest needs, without repeats. */
-export function listArtifacts(manifest: Manifest): ArtifactRef[] {
-  const snapshots = manifest.tiers.flatMap(({ snapshot }) =>
-    snapshot === undefined ? [] : [snapshot.artifact],
-  );
-  return [
-    ...new Map(
-      [...listFiles<ArtifactRef>(manifest), ...snapshots].map((ref) => [ref.sha256, ref]),
-    ).values(),
-  ];
-}
-
-interface FileReferences<File> {
-  readonly labels?: File | undefined;
-  readonly report?: File | undefined;
-  readonly tiers: readonly {
-    readonly graph: File;
-    readonly fp16Graph?: File | undefined;
-    readonly preprocessor?: { readonly kind: string; readonly artifact?: File };
-    readonly resumes?: { readonly graph: File } | undefined;
-    readonly serving?: ServingConfig<File> | undefined;
-  }[];
-}
-
-/** What a manifest's or a project's fields name as files, snapshots aside. */
-export function listFiles<File>({ labels, report, tiers }: FileReferences<File>): File[] {
-  const ofTiers = tiers.flatMap(({ graph, fp16Graph, preprocessor: own, resumes, serving }) => [
-    graph,
-    fp16Graph,
-    own?.artifact,
-    resumes?.graph,
-    ...listWarmupFiles(serving),
-  ]);
-  return [labels, ...ofTiers, report].filter((file) => file !== undefined);
-}
-
-function listWarmupFiles<File>(serving: ServingConfig<File> | undefined): File[] {
-  const inputs = (serving?.warmup ?? []).flatMap((sample) => Object.values(sample.inputs ?? {}));
-  return inputs.flatMap(({ data }) => (typeof data === "object" ? [data.file] : []));
-}
-
-/** `{"stable": {"version": 2, "previous": [1]}, "canary": {"version": 3, "weight": 0.05}}`; a number is a version and no more. */
-export const aliasesSchema = z.record(
-  aliasNameSchema,
-  z.union([
-    versionNumberSchema,
-    z.strictObject({
-      version: versionNumberSchema,
-      /** The share of the requests to the default alias that it takes. */
-      weight: z.number().min(0).max(1).optional(),
-      /** What it named before, the last one first. */
-      previous: z.array(versionNumberSchema).max(100).optional(),
-    }),
-  ]),
-);
-export type Aliases = z.output<typeof aliasesSchema>;
-export type AliasTarget = Aliases[string];
-
-export function aliasedVersion(target: AliasTarget): number {
-  return typeof target === "number" ? target : target.version;
-}

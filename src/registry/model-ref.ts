@@ -1,4 +1,4 @@
-// Model references as users write them: `intent`, `intent@3`, `intent@canary`.
+// Parses model references: `intent`, `intent@3`, `intent@canary`.
 
 import { registryErrors } from "./errors.ts";
 import { aliasNameSchema, modelNameSchema, versionNumberSchema } from "./manifest.ts";

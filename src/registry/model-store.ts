@@ -1,5 +1,5 @@
-// The ModelStore port: immutable artifacts and manifests, movable aliases. `createModelStore` (store.ts) implements it
-// over any ObjectStore driver.
+// ModelStore port: immutable artifacts and manifests, movable aliases. `createModelStore` (object-model-store.ts)
+// implements it over any ObjectStore driver.
 
 import type { DeployedEngine } from "./deployed-engine.ts";
 import type { Aliases, ArtifactRef, Manifest } from "./manifest.ts";
@@ -11,28 +11,28 @@ export interface StoredAliases {
 
 export interface SignedManifest {
   readonly manifest: Manifest;
-  /** Ids of the keys that it says it was signed with. */
+  /** Key ids that the signatures claim. */
   readonly signedBy: readonly string[];
-  /** Whether one of them is trusted, and its signature right; false where the store was given no keys to trust. */
+  /** Whether a trusted key's signature was verified; false if the store has no trusted keys. */
   readonly isVerified: boolean;
 }
 
 /**
- * Every method throws model_store_unavailable when the store cannot be reached or answers with an error of its own.
+ * Every method throws model_store_unavailable if the store is unreachable or responds with an error.
  * `signal` cancels the request.
  */
 export interface ModelStore {
-  /** Names of all models that have at least one version, sorted. */
+  /** Lists the models with at least one version, sorted by name. */
   listModels(signal?: AbortSignal): Promise<string[]>;
-  /** Version numbers, ascending; empty for an unknown model. */
+  /** Lists version numbers in ascending order; empty for an unknown model. */
   listVersions(model: string, signal?: AbortSignal): Promise<number[]>;
 
-  /** @returns undefined where the model has no aliases yet. @throws aliases_invalid */
+  /** @returns undefined if the model has no aliases yet @throws aliases_invalid */
   readAliases(model: string, signal?: AbortSignal): Promise<StoredAliases | undefined>;
   /**
-   * Compare-and-set.
-   * @param expectedEtag of the aliases that the change starts from; undefined where there were none.
-   * @throws alias_conflict if someone else changed them meanwhile.
+   * Replaces the aliases by compare-and-set.
+   * @param expectedEtag etag of the aliases before the change; undefined if there were none
+   * @throws alias_conflict if another writer changed them since
    */
   writeAliases(
     model: string,
@@ -40,28 +40,31 @@ export interface ModelStore {
     expectedEtag: string | undefined,
   ): Promise<StoredAliases>;
 
-  /** @returns undefined for an unknown version. @throws manifest_untrusted before anything of it is parsed; manifest_invalid */
+  /** @returns undefined for an unknown version @throws manifest_untrusted before parsing; manifest_invalid */
   readManifest(model: string, version: number, signal?: AbortSignal): Promise<Manifest | undefined>;
-  /** The same, and who signed it. */
+  /** Reads a manifest with its signing keys. */
   readSignedManifest(
     model: string,
     version: number,
     signal?: AbortSignal,
   ): Promise<SignedManifest | undefined>;
-  /** Writes a new version; the same content again changes nothing (`created` is false). @throws version_exists, would_not_be_trusted */
+  /** Writes a new version; rewriting the same content has no effect. @throws version_exists, would_not_be_trusted */
   writeManifest(manifest: Manifest): Promise<{ readonly created: boolean }>;
 
-  /** The artifact's bytes, verified. @throws artifact_corrupt if it is missing, or its size or SHA-256 differs. */
+  /** Reads and verifies an artifact. @throws artifact_corrupt if it is missing, or its size or SHA-256 differs */
   readArtifact(ref: ArtifactRef, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
-  /** The artifact's bytes as they arrive, not verified: the caller does that. @throws artifact_corrupt if it is missing, or its size differs */
+  /** Streams an artifact; the caller must verify its digest. @throws artifact_corrupt if it is missing, or its size differs */
   streamArtifact(ref: ArtifactRef, signal?: AbortSignal): Promise<ReadableStream<Uint8Array>>;
   hasArtifact(ref: ArtifactRef): Promise<boolean>;
-  /** Stores the bytes unless they are there; damaged ones in their place are replaced, and old ones written again: garbage is told by its age. */
+  /**
+   * Stores an artifact, unless it exists. Replaces a corrupt one, and rewrites an old one, because garbage collection
+   * decides by age.
+   */
   writeArtifact(
     bytes: Uint8Array,
   ): Promise<{ readonly ref: ArtifactRef; readonly created: boolean }>;
 
-  /** @returns undefined where none was noted, or one in a form that this version does not know. */
+  /** @returns undefined if there is no record, or one in an unknown form */
   readDeployedEngine(signal?: AbortSignal): Promise<DeployedEngine | undefined>;
   writeDeployedEngine(engine: DeployedEngine): Promise<void>;
 }

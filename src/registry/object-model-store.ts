@@ -1,4 +1,4 @@
-// The ModelStore over any ObjectStore: layout, verification, and the order of writes that keeps half a version invisible.
+// ModelStore over any ObjectStore: applies the store layout, verification, and conditional writes.
 
 import { coreErrors } from "../core/common-errors.ts";
 import { registryErrors } from "./errors.ts";
@@ -10,24 +10,30 @@ import { sha256Hex } from "../core/hash.ts";
 import { canonicalJson } from "./canonical-json.ts";
 import { deployedEngineSchema } from "./deployed-engine.ts";
 import { storeLayout, parseManifestKey } from "./store-layout.ts";
-import { aliasesSchema, manifestSchema, type ArtifactRef, type Manifest } from "./manifest.ts";
+import {
+  aliasesSchema,
+  manifestSchema,
+  renameFormerFields,
+  type ArtifactRef,
+  type Manifest,
+} from "./manifest.ts";
 import type { StoredAliases, SignedManifest, ModelStore } from "./model-store.ts";
 import type { ObjectStore, PutCondition, StoredObject } from "./object-store.ts";
 import { readObjectBody, readExactBytes } from "./read-object-body.ts";
 import type { PublicKey, SigningKey } from "./signing-keys.ts";
 import { openEnvelope, signManifest } from "./manifest-signing.ts";
 
-/** Manifests and aliases are small; anything larger is not ours. */
+/** Limit of manifests and aliases, which are small. */
 const MAX_JSON_BYTES = 1_048_576;
 const TOO_LARGE_REASON = `it has more than ${MAX_JSON_BYTES} bytes`;
 
-/** An artifact that was written longer ago is written again by whoever publishes it; gc.ts tells why. */
+/** Publishers rewrite an artifact that is older than this; garbage-collection.ts explains why. */
 export const ARTIFACT_REWRITE_AGE_MS = 3_600_000;
 
 export interface ModelStoreOptions {
-  /** Manifests must be signed with one of them; undefined believes any. */
+  /** Keys that must have signed a manifest; undefined trusts any manifest. */
   readonly trustedKeys?: readonly PublicKey[] | undefined;
-  /** Manifests that are written are signed with each of them. */
+  /** Keys that sign each written manifest. */
   readonly signingKeys?: readonly SigningKey[];
   readonly clock?: Clock;
 }
@@ -36,62 +42,38 @@ export function createModelStore(
   objects: ObjectStore,
   { trustedKeys, signingKeys = [], clock = systemClock }: ModelStoreOptions = {},
 ): ModelStore {
-  async function readSignedManifest(
-    model: string,
-    version: number,
-    signal?: AbortSignal,
-  ): Promise<SignedManifest | undefined> {
-    const found = await objects.get(storeLayout.manifest(model, version), signal);
-    if (found === undefined) return undefined;
-    const file = await readObjectBody(found.body, MAX_JSON_BYTES);
-    if (file === undefined) throw coreErrors.manifestInvalid(model, version, [TOO_LARGE_REASON]);
-    const opened = await openEnvelope(file, trustedKeys);
-    if ("problem" in opened) throw registryErrors.manifestUntrusted(model, version, opened.problem);
-    const json = tryParseJson(opened.manifest);
-    if (!json.ok) throw coreErrors.manifestInvalid(model, version, [json.reason]);
-    const parsed = manifestSchema.safeParse(json.value);
-    if (!parsed.success)
-      throw coreErrors.manifestInvalid(model, version, formatZodIssues(parsed.error));
-    if (parsed.data.model !== model || parsed.data.version !== version) {
-      throw coreErrors.manifestInvalid(model, version, [
-        `it names ${parsed.data.model}@${parsed.data.version}`,
-      ]);
-    }
-    return {
-      manifest: parsed.data,
-      signedBy: opened.signedBy,
-      isVerified: trustedKeys !== undefined,
-    };
-  }
+  return {
+    ...createListMethods(objects),
+    ...createAliasMethods(objects),
+    ...createManifestMethods(objects, trustedKeys, signingKeys),
+    ...createArtifactMethods(objects, clock),
+    ...createEngineMethods(objects),
+  };
+}
 
-  /** Whether the file holds this content, and would be believed. */
-  async function holds(found: StoredObject | undefined, manifest: Manifest): Promise<boolean> {
-    const file = found === undefined ? undefined : await readObjectBody(found.body, MAX_JSON_BYTES);
-    const opened = file === undefined ? undefined : await openEnvelope(file, trustedKeys);
-    const json =
-      opened === undefined || "problem" in opened ? undefined : tryParseJson(opened.manifest);
-    return json?.ok === true && canonicalJson(json.value) === canonicalJson(manifest);
+function createListMethods(objects: ObjectStore): Pick<ModelStore, "listModels" | "listVersions"> {
+  async function listManifestKeys(prefix: string, signal: AbortSignal | undefined) {
+    const listed = await objects.list(prefix, signal);
+    return listed.map(({ key }) => parseManifestKey(key)).filter((parsed) => parsed !== undefined);
   }
 
   return {
     async listModels(signal) {
-      const manifests = (await objects.list(storeLayout.models, signal)).map(({ key }) =>
-        parseManifestKey(key),
-      );
-      return [
-        ...new Set(manifests.flatMap((one) => (one === undefined ? [] : [one.model]))),
-      ].sort();
+      const manifests = await listManifestKeys(storeLayout.models, signal);
+      return [...new Set(manifests.map(({ model }) => model))].sort();
     },
 
     async listVersions(model, signal) {
-      const manifests = (await objects.list(storeLayout.versions(model), signal)).map(({ key }) =>
-        parseManifestKey(key),
-      );
-      return manifests
-        .flatMap((one) => (one === undefined ? [] : [one.version]))
-        .sort((a, b) => a - b);
+      const manifests = await listManifestKeys(storeLayout.versions(model), signal);
+      return manifests.map(({ version }) => version).sort((a, b) => a - b);
     },
+  };
+}
 
+function createAliasMethods(
+  objects: ObjectStore,
+): Pick<ModelStore, "readAliases" | "writeAliases"> {
+  return {
     async readAliases(model, signal) {
       const found = await objects.get(storeLayout.aliases(model), signal);
       if (found === undefined) return undefined;
@@ -115,7 +97,44 @@ export function createModelStore(
       if (result.kind === "precondition-failed") throw publishingErrors.aliasConflict(model);
       return { aliases, etag: result.etag };
     },
+  };
+}
 
+function createManifestMethods(
+  objects: ObjectStore,
+  trustedKeys: readonly PublicKey[] | undefined,
+  signingKeys: readonly SigningKey[],
+): Pick<ModelStore, "readManifest" | "readSignedManifest" | "writeManifest"> {
+  async function readSignedManifest(
+    model: string,
+    version: number,
+    signal?: AbortSignal,
+  ): Promise<SignedManifest | undefined> {
+    const found = await objects.get(storeLayout.manifest(model, version), signal);
+    if (found === undefined) return undefined;
+    const file = await readObjectBody(found.body, MAX_JSON_BYTES);
+    if (file === undefined) throw coreErrors.manifestInvalid(model, version, [TOO_LARGE_REASON]);
+    const opened = await openEnvelope(file, trustedKeys);
+    if ("problem" in opened) throw registryErrors.manifestUntrusted(model, version, opened.problem);
+    return {
+      manifest: parseManifest(model, version, opened.manifest),
+      signedBy: opened.signedBy,
+      isVerified: trustedKeys !== undefined,
+    };
+  }
+
+  /** Returns whether a stored file is trusted and has the same content as the manifest. */
+  async function hasContent(found: StoredObject | undefined, manifest: Manifest): Promise<boolean> {
+    const file = found === undefined ? undefined : await readObjectBody(found.body, MAX_JSON_BYTES);
+    const opened = file === undefined ? undefined : await openEnvelope(file, trustedKeys);
+    const json =
+      opened === undefined || "problem" in opened ? undefined : tryParseJson(opened.manifest);
+    return (
+      json?.ok === true && canonicalJson(renameFormerFields(json.value)) === canonicalJson(manifest)
+    );
+  }
+
+  return {
     readSignedManifest,
     readManifest: async (model, version, signal) =>
       (await readSignedManifest(model, version, signal))?.manifest,
@@ -128,27 +147,47 @@ export function createModelStore(
       if ("problem" in opened) throw publishingErrors.wouldNotBeTrusted(opened.problem);
       const result = await objects.put(key, file, { kind: "absent" }, "application/json");
       if (result.kind === "written") return { created: true };
-      if (await holds(await objects.get(key), manifest)) return { created: false };
+      if (await hasContent(await objects.get(key), manifest)) return { created: false };
       throw publishingErrors.versionExists(manifest.model, manifest.version);
     },
+  };
+}
 
+/** @throws manifest_invalid */
+function parseManifest(model: string, version: number, bytes: Uint8Array): Manifest {
+  const json = tryParseJson(bytes);
+  if (!json.ok) throw coreErrors.manifestInvalid(model, version, [json.reason]);
+  const parsed = manifestSchema.safeParse(json.value);
+  if (!parsed.success)
+    throw coreErrors.manifestInvalid(model, version, formatZodIssues(parsed.error));
+  if (parsed.data.model !== model || parsed.data.version !== version) {
+    throw coreErrors.manifestInvalid(model, version, [
+      `it describes ${parsed.data.model}@${parsed.data.version}`,
+    ]);
+  }
+  return parsed.data;
+}
+
+function createArtifactMethods(
+  objects: ObjectStore,
+  clock: Clock,
+): Pick<ModelStore, "readArtifact" | "streamArtifact" | "hasArtifact" | "writeArtifact"> {
+  async function getArtifact(sha256: string, signal: AbortSignal | undefined) {
+    const found = await objects.get(storeLayout.artifact(sha256), signal);
+    if (found === undefined) throw registryErrors.artifactCorrupt(sha256, "it is not in the store");
+    return found;
+  }
+
+  return {
     async readArtifact(ref, signal) {
-      const found = await objects.get(storeLayout.artifact(ref.sha256), signal);
-      if (found === undefined)
-        throw registryErrors.artifactCorrupt(ref.sha256, "it is not in the store");
-      return await readVerifiedArtifact(ref, found);
+      return await readVerifiedArtifact(ref, await getArtifact(ref.sha256, signal));
     },
 
     async streamArtifact(ref, signal) {
-      const found = await objects.get(storeLayout.artifact(ref.sha256), signal);
-      if (found === undefined)
-        throw registryErrors.artifactCorrupt(ref.sha256, "it is not in the store");
+      const found = await getArtifact(ref.sha256, signal);
       if (found.size === undefined || found.size === ref.size) return found.body;
       await found.body.cancel();
-      throw registryErrors.artifactCorrupt(
-        ref.sha256,
-        `it has ${found.size} bytes, the manifest says ${ref.size}`,
-      );
+      throw registryErrors.artifactCorrupt(ref.sha256, formatWrongSize(found.size, ref));
     },
 
     hasArtifact: ({ sha256 }) => objects.exists(storeLayout.artifact(sha256)),
@@ -157,15 +196,23 @@ export function createModelStore(
       const ref: ArtifactRef = { sha256: await sha256Hex(bytes), size: bytes.byteLength };
       const key = storeLayout.artifact(ref.sha256);
       const found = await objects.get(key);
-      const isRight = found !== undefined && (await verifyArtifact(ref, found)).bytes !== undefined;
-      if (isRight && clock.now() - (found.modifiedAtMs ?? 0) < ARTIFACT_REWRITE_AGE_MS)
+      const isIntact =
+        found !== undefined && (await verifyArtifact(ref, found)).bytes !== undefined;
+      if (isIntact && clock.now() - (found.modifiedAtMs ?? 0) < ARTIFACT_REWRITE_AGE_MS)
         return { ref, created: false };
       const condition: PutCondition =
         found === undefined ? { kind: "absent" } : { kind: "etag", etag: found.etag };
+      // If the condition fails, another publisher has written the same bytes.
       const result = await objects.put(key, bytes, condition, "application/octet-stream");
-      return { ref, created: !isRight && result.kind === "written" }; // otherwise someone else wrote the same bytes meanwhile
+      return { ref, created: !isIntact && result.kind === "written" };
     },
+  };
+}
 
+function createEngineMethods(
+  objects: ObjectStore,
+): Pick<ModelStore, "readDeployedEngine" | "writeDeployedEngine"> {
+  return {
     async readDeployedEngine(signal) {
       const found = await objects.get(storeLayout.deployedEngine, signal);
       const json = found === undefined ? undefined : await readJsonObject(found);
@@ -183,15 +230,18 @@ export function createModelStore(
   };
 }
 
-/** Reads a body into memory and compares size and SHA-256 before anyone may look at a byte of it. */
+const formatWrongSize = (size: number, ref: ArtifactRef): string =>
+  `it has ${size} bytes instead of the manifest's ${ref.size}`;
+
+/** Reads an artifact into memory, and verifies size and SHA-256 before it returns any byte. */
 async function readVerifiedArtifact(
   ref: ArtifactRef,
   found: StoredObject,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const checked = await verifyArtifact(ref, found);
-  if (checked.bytes === undefined)
-    throw registryErrors.artifactCorrupt(ref.sha256, checked.problem);
-  return checked.bytes;
+  const verified = await verifyArtifact(ref, found);
+  if (verified.bytes === undefined)
+    throw registryErrors.artifactCorrupt(ref.sha256, verified.problem);
+  return verified.bytes;
 }
 
 type ArtifactVerification =
@@ -202,17 +252,16 @@ async function verifyArtifact(
   ref: ArtifactRef,
   found: StoredObject,
 ): Promise<ArtifactVerification> {
-  const wrong = (problem: string): ArtifactVerification => ({ bytes: undefined, problem });
+  const fail = (problem: string): ArtifactVerification => ({ bytes: undefined, problem });
   if (found.size !== undefined && found.size !== ref.size) {
     await found.body.cancel();
-    return wrong(`it has ${found.size} bytes, the manifest says ${ref.size}`);
+    return fail(formatWrongSize(found.size, ref));
   }
   const { bytes, received } = await readExactBytes(found.body, ref.size);
-  if (received > ref.size)
-    return wrong(`it has more than the ${ref.size} bytes that the manifest says`);
-  if (received < ref.size) return wrong(`it ends after ${received} of ${ref.size} bytes`);
+  if (received > ref.size) return fail(`it has more than the manifest's ${ref.size} bytes`);
+  if (received < ref.size) return fail(`it ends after ${received} of ${ref.size} bytes`);
   const digest = await sha256Hex(bytes);
-  return digest === ref.sha256 ? { bytes } : wrong(`its SHA-256 is ${digest.slice(0, 12)}…`);
+  return digest === ref.sha256 ? { bytes } : fail(`its SHA-256 is ${digest.slice(0, 12)}…`);
 }
 
 type JsonResult = { ok: true; value: unknown } | { ok: false; reason: string };

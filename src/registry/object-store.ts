@@ -1,17 +1,17 @@
-// The ObjectStore port: the few operations of S3 that a model store needs. Drivers: drivers/{memory,fs,s3,s3-fetch,r2}.ts
+// ObjectStore port: the S3 operations that a model store needs. Drivers: drivers/{memory,fs,s3,s3-fetch,r2}.ts
 
 export interface StoredObject {
   readonly body: ReadableStream<Uint8Array>;
-  /** Bytes, where the store told; the body may still end early or run over. */
+  /** Size in bytes, if the store reported it. The body may still be shorter or longer. */
   readonly size: number | undefined;
   readonly etag: string;
-  /** When it was written, as the store has it: often in whole seconds. Undefined where it did not tell. */
+  /** Modification time by the store's clock, often in whole seconds; undefined if the store did not report it. */
   readonly modifiedAtMs: number | undefined;
 }
 
 export interface ListedObject {
   readonly key: string;
-  /** Bytes. */
+  /** Size in bytes. */
   readonly size: number;
   readonly modifiedAtMs: number;
 }
@@ -24,9 +24,9 @@ export type PutResult =
   | { readonly kind: "written"; readonly etag: string }
   | { readonly kind: "precondition-failed" };
 
-/** Every method throws model_store_unavailable when the store cannot be reached or answers with an error of its own. */
+/** Every method throws model_store_unavailable if the store is unreachable or responds with an error. */
 export interface ObjectStore {
-  /** @returns undefined where there is no such object. */
+  /** @returns undefined if the object does not exist */
   get(key: string, signal?: AbortSignal): Promise<StoredObject | undefined>;
   exists(key: string, signal?: AbortSignal): Promise<boolean>;
   put(
@@ -35,9 +35,9 @@ export interface ObjectStore {
     condition: PutCondition,
     contentType: string,
   ): Promise<PutResult>;
-  /** Also where there is no such object. */
+  /** Deletes an object; succeeds if it does not exist. */
   delete(key: string): Promise<void>;
-  /** All whose keys begin with `prefix`, sorted by key. */
+  /** Lists all objects whose keys start with `prefix`, sorted by key. */
   list(prefix: string, signal?: AbortSignal): Promise<ListedObject[]>;
 }
 

@@ -1,5 +1,5 @@
-// Publishes a model: artifacts first, the manifest last, then the alias. Safe to repeat, and safe beside other publishers and
-// the collection of garbage.
+// Publishes a model: first its artifacts, then the manifest, then the alias. Publishing is idempotent, and safe while
+// other publishers and garbage collection run.
 
 import { publishingErrors } from "./publishing-errors.ts";
 import { EdgeTierError } from "../core/errors.ts";
@@ -18,30 +18,30 @@ import { DEFAULT_ALIAS } from "./model-ref.ts";
 import type { ModelStore } from "./model-store.ts";
 import { mapServingFiles } from "./serving-config.ts";
 
-/** Fresh attempts after losing against another publisher. */
+/** Attempts in total, if other publishers win the race. */
 const MAX_ATTEMPTS = 8;
-/** Where a manifest's provenance tells how it was published. */
+/** Key of the publishing record in a manifest's provenance. */
 const PUBLISH_PROVENANCE_KEY = "publishing";
 
-/** A model project and the bytes of every file it names, by the path that names it. */
+/** A model project with the bytes of its files, keyed by their paths in the project. */
 export interface PublishSource {
   readonly project: ModelProject;
   readonly files: ReadonlyMap<string, Uint8Array>;
-  /** Snapshots of edge tiers, by the tier's id; a tier without one is opened from its model. */
+  /** Snapshots of edge tiers by tier id. A tier without one is opened from its model. */
   readonly snapshots?: ReadonlyMap<string, TierSnapshot>;
 }
 
-/** A snapshot before it is in the store. */
+/** A snapshot that is not in the store yet. */
 export interface TierSnapshot extends Omit<SnapshotRef, "artifact"> {
   readonly bytes: Uint8Array;
 }
 
-/** No path and no host: a manifest is read by anyone who has the model. */
+/** Record of how a version was published. It has no paths and hosts, because everyone with the model can read it. */
 export interface PublishProvenance {
   readonly command: string;
-  /** Of the project's folder. */
+  /** Digest and file count of the project's folder. */
   readonly source: { readonly sha256: string; readonly files: number };
-  /** Of the packages that had a part in it, by their names. */
+  /** Versions of the packages involved, by package name. */
   readonly versions: Readonly<Record<string, string>>;
   readonly git?: { readonly commit: string; readonly isModified: boolean };
 }
@@ -58,23 +58,23 @@ export type PublishProgress =
 
 export interface PublishResult {
   readonly model: string;
-  /** The version that holds this content. */
+  /** Version with this content. */
   readonly version: number;
-  /** `unchanged`: a version with the same content was there. */
+  /** `unchanged` if a version with the same content existed. */
   readonly outcome: "published" | "unchanged";
   readonly alias: string;
-  /** What the alias stands for now: this version, or a later one that someone else published meanwhile. */
+  /** Current version of the alias: this version, or a later one from another publisher. */
   readonly aliasVersion: number;
   readonly aliasMoved: boolean;
-  /** Of the artifacts that the store did not have. */
+  /** Bytes of the artifacts that were new to the store. */
   readonly uploadedBytes: number;
 }
 
 /**
- * Where the content equals the newest or the aliased version, nothing new is made.
- * @param options.alias to move to the version; `stable` by default.
+ * Publishes a model. If the content equals the newest or the aliased version, no version is created.
+ * @param options.alias alias that moves to the version; `stable` by default
  * @throws model_store_unavailable; invalid_project if a file is missing from `source.files`; version_exists or
- * alias_conflict after losing against other publishers again and again.
+ * alias_conflict if other publishers win every attempt
  */
 export async function publishModel(
   store: ModelStore,
@@ -89,13 +89,14 @@ export async function publishModel(
   const { model } = source.project;
   const files = collectFiles(source);
   const { refs, uploadedBytes } = await writeArtifacts(store, files, onProgress);
-  const manifestOf = (version: number): Manifest => toManifest(source, refs, version, publishing);
+  const createManifest = (version: number): Manifest =>
+    toManifest(source, refs, version, publishing);
 
   const { version, created } = await retryOnConflict("version_exists", async () => {
-    const existing = await findSameContent(store, manifestOf(1), alias);
+    const existing = await findSameContent(store, createManifest(1), alias);
     if (existing !== undefined) return { version: existing, created: false };
     const next = ((await store.listVersions(model)).at(-1) ?? 0) + 1;
-    return { version: next, ...(await store.writeManifest(manifestOf(next))) };
+    return { version: next, ...(await store.writeManifest(createManifest(next))) };
   });
   onProgress({ kind: "manifest", version, created });
   await rewriteMissingArtifacts(store, files, refs);
@@ -114,12 +115,12 @@ export async function publishModel(
   };
 }
 
-/** The paths of every file that a project names, without repeats. */
+/** Lists the paths of all files that a project references, without duplicates. */
 export function listProjectFiles(project: ModelProject): string[] {
   return [...new Set(listFiles<string>(project))];
 }
 
-/** By the path that names it. @throws invalid_project if one is missing */
+/** Collects files and snapshots by path. @throws invalid_project if a file is missing */
 function collectFiles({
   project,
   files,
@@ -152,7 +153,7 @@ async function writeArtifacts(
   return { refs, uploadedBytes };
 }
 
-/** Artifacts that were there already may have been taken for garbage before the manifest named them. */
+/** Rewrites artifacts that garbage collection deleted before the manifest referenced them. */
 async function rewriteMissingArtifacts(
   store: ModelStore,
   files: ReadonlyMap<string, Uint8Array>,
@@ -164,7 +165,7 @@ async function rewriteMissingArtifacts(
   }
 }
 
-/** As progress shows it; no path has blanks like these. */
+/** Label of a snapshot in progress events. Its spaces and parentheses keep it distinct from paths. */
 const snapshotLabel = (tier: string) => `(snapshot of ${tier})`;
 
 function toManifest(
@@ -173,7 +174,7 @@ function toManifest(
   version: number,
   publishing: PublishProvenance | undefined,
 ): Manifest {
-  const snapshotOf = (tier: string) => {
+  const createSnapshotField = (tier: string) => {
     const snapshot = snapshots.get(tier);
     if (snapshot === undefined) return {};
     const { bytes: _bytes, ...rest } = snapshot;
@@ -191,12 +192,13 @@ function toManifest(
       ? { resumes: { ...tier.resumes, graph: ref(tier.resumes.graph) } }
       : {}),
     ...(tier.serving === undefined ? {} : { serving: mapServingFiles(tier.serving, ref) }),
-    ...snapshotOf(tier.id),
+    ...createSnapshotField(tier.id),
   }));
+  // The project's own provenance takes precedence.
   const provenance = {
     ...(publishing === undefined ? {} : { [PUBLISH_PROVENANCE_KEY]: publishing }),
     ...project.provenance,
-  }; // what the project says goes first
+  };
   return manifestSchema.parse({
     ...project,
     provenance,
@@ -207,7 +209,7 @@ function toManifest(
   });
 }
 
-/** The aliased or the newest version, whichever has this content first. */
+/** Finds this content in the aliased version, or else in the newest version. */
 async function findSameContent(
   store: ModelStore,
   manifest: Manifest,
@@ -216,19 +218,19 @@ async function findSameContent(
   const { model } = manifest;
   const target = (await store.readAliases(model))?.aliases[alias];
   const newest = (await store.listVersions(model)).at(-1);
-  const wanted = canonicalContent(manifest);
+  const content = canonicalContent(manifest);
   for (const version of new Set([
     target === undefined ? undefined : aliasedVersion(target),
     newest,
   ])) {
     const existing =
       version === undefined ? undefined : await tryReadManifest(store, model, version);
-    if (existing !== undefined && canonicalContent(existing) === wanted) return version;
+    if (existing !== undefined && canonicalContent(existing) === content) return version;
   }
   return undefined;
 }
 
-/** Neither the number nor how it was published counts. */
+/** Returns the manifest's content without its version number and its publishing record. */
 function canonicalContent({
   provenance: { [PUBLISH_PROVENANCE_KEY]: _publishing, ...provenance },
   ...manifest
@@ -236,7 +238,7 @@ function canonicalContent({
   return canonicalJson({ ...manifest, provenance, version: 0 });
 }
 
-/** A manifest that is damaged, or signed by others, must not keep anyone from publishing the next version. */
+/** Reads a manifest, or undefined if it is corrupt or untrusted, because it must not block the next version. */
 async function tryReadManifest(
   store: ModelStore,
   model: string,
@@ -254,21 +256,21 @@ async function tryReadManifest(
   }
 }
 
-/** Never back: an alias beyond this version was moved by someone who published later. */
+/** Moves an alias forward only: an alias at a later version was moved by a later publisher. */
 async function advanceAlias(store: ModelStore, model: string, alias: string, version: number) {
-  const read = await store.readAliases(model);
-  const current = read?.aliases[alias];
+  const stored = await store.readAliases(model);
+  const current = stored?.aliases[alias];
   const aliasVersion = current === undefined ? 0 : aliasedVersion(current);
   if (aliasVersion >= version) return { aliasVersion, aliasMoved: false };
   await store.writeAliases(
     model,
-    { ...read?.aliases, [alias]: retargetAlias(version, current) },
-    read?.etag,
+    { ...stored?.aliases, [alias]: retargetAlias(version, current) },
+    stored?.etag,
   );
   return { aliasVersion: version, aliasMoved: true };
 }
 
-/** Runs `action`, which reads afresh what it depends on, again while it loses with `code`. */
+/** Retries `action` while it fails with `code`. The action must read its preconditions again each time. */
 async function retryOnConflict<Result>(
   code: string,
   action: () => Promise<Result>,

@@ -1,4 +1,4 @@
-// Errors of publishing and of moving aliases.
+// Errors of publishing models and of moving aliases.
 
 import { shown, errorFactory, type ErrorTable } from "../core/errors.ts";
 
@@ -8,10 +8,10 @@ export const publishingErrorTable = {
   unsafe_path: { status: 400, remedy: "Keep artifacts inside the model project." },
   version_exists: {
     status: 409,
-    remedy: "Versions never change: publish again to make a new one.",
+    remedy: "Publish again to create a new version; versions are immutable.",
     isRetryable: true,
   },
-  alias_conflict: { status: 409, remedy: "Look at them and try again.", isRetryable: true },
+  alias_conflict: { status: 409, remedy: "Check the aliases and retry.", isRetryable: true },
   would_not_be_trusted: {
     status: 400,
     remedy:
@@ -20,11 +20,12 @@ export const publishingErrorTable = {
   invalid_signing_key: {
     status: 400,
     remedy:
-      "`edgetier model keys generate` makes one; `openssl genpkey -algorithm ed25519` does as well.",
+      "Create one with `edgetier model keys generate` or `openssl genpkey -algorithm ed25519`.",
   },
   nothing_before: {
     status: 409,
-    remedy: "`edgetier model promote` moves it to any version; `edgetier model list` shows them.",
+    remedy:
+      "Move it to any version with `edgetier model promote`; list them with `edgetier model list`.",
   },
 } as const satisfies ErrorTable;
 
@@ -36,19 +37,16 @@ export const publishingErrors = {
   unsafePath: (path: string) =>
     makeError("unsafe_path", `The path ${shown(path)} leaves the model's folder.`),
   versionExists: (model: string, version: number) =>
-    makeError("version_exists", `Version ${version} of ${model} exists with other content.`),
+    makeError("version_exists", `Version ${version} of ${model} exists with different content.`),
   aliasConflict: (model: string) =>
-    makeError("alias_conflict", `The aliases of ${model} were changed by someone else meanwhile.`),
+    makeError("alias_conflict", `Another writer changed the aliases of ${model} concurrently.`),
   wouldNotBeTrusted: (reason: string) =>
-    makeError(
-      "would_not_be_trusted",
-      `The manifest would be refused by those who read it: ${reason}.`,
-    ),
-  invalidSigningKey: (where: string) =>
-    makeError("invalid_signing_key", `${where} has no Ed25519 private key in PKCS #8.`),
+    makeError("would_not_be_trusted", `Readers of the manifest would reject it: ${reason}.`),
+  invalidSigningKey: (source: string) =>
+    makeError("invalid_signing_key", `${source} contains no Ed25519 private key in PKCS #8.`),
   nothingBefore: (model: string, alias: string) =>
     makeError(
       "nothing_before",
-      `It is not known what the alias ${shown(alias)} of ${model} named before.`,
+      `The alias ${shown(alias)} of ${model} has no recorded previous version.`,
     ),
 } as const;

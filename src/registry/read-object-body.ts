@@ -1,13 +1,13 @@
-// Reads an object's body into memory under a limit: what a store sends is not trusted to be as long as it said.
+// Reads an object's body into memory up to a limit, because the size that a store reports is not trusted.
 
 import { coreErrors } from "../core/common-errors.ts";
 import { reasonOf } from "../core/errors.ts";
 import { readLimited } from "../core/read-limited.ts";
 
 /**
- * @param maxBytes the body may have; a longer one is cancelled.
- * @returns undefined for a body that is longer. What it returns may be shorter than the store said.
- * @throws model_store_unavailable where the connection breaks off.
+ * @param maxBytes maximum size; a longer body is cancelled
+ * @returns undefined for a body that is too long; the result may be shorter than the store reported
+ * @throws model_store_unavailable if the connection breaks
  */
 export async function readObjectBody(
   body: ReadableStream<Uint8Array>,
@@ -20,7 +20,7 @@ export async function readObjectBody(
   }
 }
 
-/** The same for a body that must have exactly `size` bytes: written to its place at once, so that a large artifact is in memory once. */
+/** Reads a body of exactly `size` bytes into its final buffer, so that a large artifact is in memory only once. */
 export async function readExactBytes(
   body: ReadableStream<Uint8Array>,
   size: number,
@@ -41,4 +41,4 @@ export async function readExactBytes(
 }
 
 const createConnectionError = (error: unknown) =>
-  coreErrors.storeUnavailable(`the connection broke off: ${reasonOf(error)}`, error);
+  coreErrors.storeUnavailable(`the connection broke: ${reasonOf(error)}`, error);

@@ -1,16 +1,16 @@
-// Where an S3 model store is: as options, and as the variables by which every program is told.
+// Location of an S3 model store, as options and as the environment variables of every program.
 
 import * as z from "zod";
 import { httpUrlText } from "../core/config.ts";
 
 export interface S3Options {
-  /** Address of the service; the bucket is added as the first part of the path. */
+  /** URL of the service. The bucket becomes the first part of the path. */
   readonly endpoint: string;
   readonly bucket: string;
   readonly region: string;
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
-  /** For one request with its body. */
+  /** Timeout of one request, including its body. */
   readonly timeoutMs?: number;
 }
 
@@ -35,7 +35,7 @@ export function toS3Options(variables: S3Variables): S3Options {
   };
 }
 
-/** The reverse of `s3OptionsOf`, for starting a program. */
+/** Converts options to variables, to start a program; inverse of `toS3Options`. */
 export function toS3Variables(options: S3Options): S3Variables {
   return {
     EDGETIER_S3_ENDPOINT: options.endpoint,

@@ -1,6 +1,6 @@
-// How a region serves a tier's graph: sessions, batching, warm-up. A manifest may say it, and a region's own configuration
-// for a model, which goes before the manifest's; what neither says is the region's default. Names and meanings are those of
-// Triton's model configuration (ModelDynamicBatching, ModelQueuePolicy, ModelWarmup), with units.
+// Serving configuration of a tier's graph in a region: sessions, batching, warm-up. A region's own configuration of a
+// model overrides the manifest's, and both override the region's defaults. Names and meanings follow Triton's model
+// configuration (ModelDynamicBatching, ModelQueuePolicy, ModelWarmup), with units.
 
 import * as z from "zod";
 import { executionProviderSchema } from "../core/execution-provider.ts";
@@ -9,38 +9,36 @@ import { DATATYPES } from "../core/tensor.ts";
 const rowCountSchema = z.int().min(1).max(65_536);
 const microsecondsSchema = z.int().min(0).max(600_000_000);
 
-/** Every field may be left out. */
 export const queueConfigSchema = z
   .strictObject({
-    /** What becomes of a request whose timeout passes while it waits: an error, or a place behind all others of its priority. */
+    /** Action if a queued request times out: `reject` fails it; `delay` moves it behind all others of its priority. */
     timeoutAction: z.enum(["reject", "delay"]),
-    /** 0: none. */
+    /** Default timeout; 0 disables it. */
     defaultTimeoutUs: microsecondsSchema,
-    /** Whether a request's own timeout counts; it can only shorten the default. */
+    /** Whether a request's own timeout can shorten the default. */
     allowTimeoutOverride: z.boolean(),
-    /** Rows that may wait. */
+    /** Maximum number of queued rows. */
     maxQueueSize: z.int().min(1).max(1_000_000),
-    /** From 1, the highest. */
+    /** Number of levels; 1 is the highest priority. */
     priorityLevels: z.int().min(1).max(64),
     defaultPriorityLevel: z.int().min(1).max(64),
   })
   .partial();
 
-/** Every field may be left out. */
 export const batchingConfigSchema = z
   .strictObject({
-    /** `off`: a run for each request; `fixed`: Triton's rules; `adaptive`: what is learned of the model and its load. */
+    /** `off`: one run per request; `fixed`: Triton's rules; `adaptive`: learned from the model and its load. */
     mode: z.enum(["off", "fixed", "adaptive"]),
-    /** Rows of one shared run. */
+    /** Maximum number of rows in a shared run. */
     maxBatchRows: rowCountSchema,
-    /** `fixed`: sizes that go at once. */
+    /** Batch sizes that mode `fixed` runs immediately. */
     preferredBatchRows: z.array(rowCountSchema).max(64),
-    /** `fixed`: how long the oldest may wait for others while a session is free. */
+    /** Maximum time that mode `fixed` holds the oldest request for others while a session is free. */
     maxQueueDelayUs: microsecondsSchema,
     /**
-     * The graph's answer for a row does not depend on how far it is padded: rows of different lengths may share a run.
-     * `axis` from 1; `buckets` ascending, lengths to pad to, by default the longest row's. What a preprocessor encodes here
-     * has axis and value of its own, and takes the buckets only.
+     * Declares that padding does not change the output of a row, so that rows of different lengths can share a run.
+     * `axis` starts at 1. `buckets` are ascending lengths to pad to, by default the longest row's length. Rows that a
+     * preprocessor encodes use its axis and value, and only `buckets` applies to them.
      */
     padding: z.strictObject({
       axis: z.int().min(1).max(31),
@@ -54,34 +52,34 @@ export const batchingConfigSchema = z
 const warmupInputSchema = <Artifact extends z.ZodType>(artifact: Artifact) =>
   z.strictObject({
     datatype: z.enum(DATATYPES),
-    /** Without the batch dimension. */
+    /** Shape without the batch dimension. */
     shape: z.array(z.int().min(0)).max(31),
-    /** A file holds one row's elements, as in a raw binary request. */
+    /** A file contains the elements of one row, as in a raw binary request. */
     data: z.union([z.enum(["zero", "random"]), z.strictObject({ file: artifact })]),
   });
 
-/** Runs that every session instance makes before its model is ready. */
+/** Warm-up runs of each session instance before its model is ready. */
 const warmupSampleSchema = <Artifact extends z.ZodType>(artifact: Artifact) =>
   z.strictObject({
     name: z.string().min(1).max(128),
-    /** One run, or one for each size. */
+    /** Batch size of the run, or one size per run. */
     batchRows: z.union([rowCountSchema, z.array(rowCountSchema).min(1).max(64)]).default(1),
-    /** How often each run is made. */
+    /** Number of repetitions of each run. */
     count: z.int().min(1).max(10_000).default(1),
-    /** By the graph's names; the task's example, or zeros, where left out. */
+    /** Inputs by graph input name; defaults to the task's example, or to zeros. */
     inputs: z.record(z.string(), warmupInputSchema(artifact)).optional(),
   });
 
-/** @param artifact how a file is named: by path, or by digest */
+/** @param artifact schema of a file reference: a path or a digest */
 export const servingConfigSchema = <Artifact extends z.ZodType>(artifact: Artifact) =>
   z
     .strictObject({
-      /** In the order in which they are tried. */
+      /** Execution providers, in order of preference. */
       executionProviders: z.array(executionProviderSchema).min(1).max(8),
       graphOptimization: z.enum(["disabled", "basic", "extended", "all"]),
-      /** Threads of one operator; 0 leaves it to ONNX Runtime. */
+      /** Threads per operator; 0 selects ONNX Runtime's default. */
       intraOpThreads: z.int().min(0).max(1_024),
-      /** Sessions that run at the same time. */
+      /** Number of concurrent sessions. */
       instances: z.int().min(1).max(64),
       batching: batchingConfigSchema,
       warmup: z.array(warmupSampleSchema(artifact)).max(64),
@@ -90,7 +88,7 @@ export const servingConfigSchema = <Artifact extends z.ZodType>(artifact: Artifa
 
 export type QueueConfig = z.output<typeof queueConfigSchema>;
 export type BatchingConfig = z.output<typeof batchingConfigSchema>;
-/** `File` is what names a file. */
+/** `File` is the type of a file reference. */
 export type WarmupSample<File> = Omit<
   z.output<ReturnType<typeof warmupSampleSchema<z.ZodString>>>,
   "inputs"
@@ -111,37 +109,37 @@ export type ServingConfig<File> = Omit<
   "warmup"
 > & { readonly warmup?: readonly WarmupSample<File>[] | undefined };
 
-/** Field by field, also within `batching` and its queue: the first that says something counts. */
+/** Merges configurations field by field, also within `batching` and its queue; the first defined value wins. */
 export function mergeServingConfigs<File>(
   ...configs: readonly (ServingConfig<File> | undefined)[]
 ): ServingConfig<File> {
-  return configs.reduceRight<ServingConfig<File>>((below, config) => {
+  return configs.reduceRight<ServingConfig<File>>((defaults, config) => {
     const batching = {
-      ...below.batching,
+      ...defaults.batching,
       ...config?.batching,
-      queue: { ...below.batching?.queue, ...config?.batching?.queue },
+      queue: { ...defaults.batching?.queue, ...config?.batching?.queue },
     };
-    return { ...below, ...config, batching };
+    return { ...defaults, ...config, batching };
   }, {});
 }
 
-/** The same with its files named in another way. */
+/** Converts the file references of a configuration. */
 export function mapServingFiles<From, To>(
   config: ServingConfig<From>,
-  name: (file: From) => To,
+  convert: (file: From) => To,
 ): ServingConfig<To> {
   const { warmup: samples, ...rest } = config;
   if (samples === undefined) return rest;
-  const renamed = samples.map(({ inputs, ...sample }): WarmupSample<To> => {
+  const warmup = samples.map(({ inputs, ...sample }): WarmupSample<To> => {
     if (inputs === undefined) return sample;
     const entries = Object.entries(inputs).map(
-      ([input, one]) =>
+      ([name, { data, ...input }]) =>
         [
-          input,
-          { ...one, data: typeof one.data === "string" ? one.data : { file: name(one.data.file) } },
+          name,
+          { ...input, data: typeof data === "string" ? data : { file: convert(data.file) } },
         ] as const,
     );
     return { ...sample, inputs: Object.fromEntries(entries) };
   });
-  return { ...rest, warmup: renamed };
+  return { ...rest, warmup };
 }

@@ -1,5 +1,5 @@
-// The Ed25519 keys of manifests, as operators write them: public ones as their 32 bytes in base64, with commas between
-// several, private ones in PKCS #8, as PEM or its base64 alone.
+// Parses and generates the Ed25519 keys of manifests. Public keys are comma-separated, each 32 bytes in base64. Private
+// keys are in PKCS #8, as PEM or as its bare base64.
 
 import * as z from "zod";
 import { fromBase64, toBase64 } from "../core/base64.ts";
@@ -11,17 +11,17 @@ const PUBLIC_KEY_BYTES = 32;
 const PEM_PATTERN = /-----BEGIN PRIVATE KEY-----([^-]*)-----END PRIVATE KEY-----/;
 const PEM_LINE_PATTERN = /.{1,64}/g;
 
-/** 32 bytes. */
+/** An Ed25519 public key of 32 bytes. */
 export type PublicKey = Uint8Array<ArrayBuffer>;
 
 export interface SigningKey {
-  /** Of its public key. */
+  /** Key id of the public key. */
   readonly id: string;
   readonly publicKey: PublicKey;
   readonly privateKey: CryptoKey;
 }
 
-/** A variable that names public keys: a wrong one is refused, never left out, and a list of none is wrong. */
+/** Schema of a variable with public keys. It rejects the whole list if one key is invalid, and it rejects an empty list. */
 const publicKeysVariable = z.string().transform((text, context): PublicKey[] => {
   const keys = text.split(",").map((part) => fromBase64(part));
   const isKey = (key: PublicKey | undefined): key is PublicKey =>
@@ -29,27 +29,27 @@ const publicKeysVariable = z.string().transform((text, context): PublicKey[] => 
   if (keys.every(isKey)) return keys;
   context.addIssue({
     code: "custom",
-    message: `must be public keys, each ${PUBLIC_KEY_BYTES} bytes in base64, with commas between them; \`edgetier model keys\` shows them`,
+    message: `must be comma-separated public keys, each ${PUBLIC_KEY_BYTES} bytes in base64; \`edgetier model keys\` shows them`,
   });
   return z.NEVER;
 });
 
 /** Part of the configuration schema of every program that reads models. */
 export const trustVariableSchemas = {
-  /** Manifests must be signed with one of these; without them, any manifest is believed. */
+  /** Keys that may sign manifests; without the variable, any manifest is trusted. */
   EDGETIER_TRUSTED_KEYS: publicKeysVariable.optional(),
 };
 
-/** The first 16 hex digits of the key's SHA-256. */
+/** Computes the key id: the first 16 hex digits of the key's SHA-256. */
 export async function computeKeyId(publicKey: PublicKey): Promise<string> {
   return (await sha256Hex(publicKey)).slice(0, 16);
 }
 
-/** As EDGETIER_TRUSTED_KEYS has them. */
+/** Formats keys for EDGETIER_TRUSTED_KEYS. */
 export const formatPublicKeys = (keys: readonly PublicKey[]): string =>
   keys.map(toBase64).join(",");
 
-/** @returns undefined for what is no such key */
+/** @returns undefined if the text is not an Ed25519 private key */
 export async function parseSigningKey(text: string): Promise<SigningKey | undefined> {
   const bytes = fromBase64(PEM_PATTERN.exec(text)?.[1] ?? text);
   if (bytes === undefined) return undefined;
@@ -58,7 +58,8 @@ export async function parseSigningKey(text: string): Promise<SigningKey | undefi
       "sign",
     ]);
     const { x = "" } = await crypto.subtle.exportKey("jwk", key);
-    const publicKey = fromBase64(x.replaceAll("-", "+").replaceAll("_", "/")) ?? new Uint8Array(); // a JWK's is base64url
+    // A JWK encodes the public key as base64url.
+    const publicKey = fromBase64(x.replaceAll("-", "+").replaceAll("_", "/")) ?? new Uint8Array();
     return { id: await computeKeyId(publicKey), publicKey, privateKey: key };
   } catch {
     return undefined;

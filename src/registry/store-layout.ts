@@ -1,4 +1,4 @@
-// Where things lie in the model store (DESIGN: blobs by digest, manifests by number, aliases beside them).
+// Object keys of the model store: artifacts by digest, manifests by version number, and aliases next to the manifests.
 
 import { modelNameSchema, versionNumberSchema } from "./manifest.ts";
 
@@ -8,16 +8,16 @@ export const storeLayout = {
   artifact: (sha256: string) => `blobs/sha256/${sha256}`,
   versions: (model: string) => `models/${model}/versions/`,
   manifest: (model: string, version: number) => `models/${model}/versions/${version}.json`,
-  /** Of the edge; replaced by each deployment. */
+  /** Record of the edge engine, which each deployment replaces. */
   deployedEngine: "engines/edge.json",
   aliases: (model: string) => `models/${model}/aliases.json`,
 } as const;
 
-/** The digest that an artifact's key names; undefined for any other key. */
+/** Parses the digest from an artifact's key; undefined for any other key. */
 export const parseArtifactKey = (key: string): string | undefined =>
   /^blobs\/sha256\/([0-9a-f]{64})$/.exec(key)?.[1];
 
-/** The model and version that a manifest's key names; undefined for any other key. */
+/** Parses model and version from a manifest's key; undefined for any other key. */
 export function parseManifestKey(key: string): { model: string; version: number } | undefined {
   const match = /^models\/([^/]+)\/versions\/([1-9][0-9]{0,9})\.json$/.exec(key);
   const model = modelNameSchema.safeParse(match?.[1]);

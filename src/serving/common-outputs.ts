@@ -1,4 +1,4 @@
-// The outputs that a cascade answers with, whichever tier each row's answer comes from: those that all its tiers have.
+// Common outputs: the outputs that all tiers of a cascade share, and tensors gathered from rows of several tiers.
 
 import { coreErrors } from "../core/common-errors.ts";
 import { byteView } from "../core/bytes.ts";
@@ -14,13 +14,13 @@ interface TierOutputs {
   readonly outputs: readonly TensorSpec[];
 }
 
-/** Row by row, with rows of one fixed shape: others could not stand side by side in one tensor. */
+/** Only rows of one fixed shape can be gathered into one tensor. */
 const hasFixedRowShape = ({ shape: [rows, ...row] }: TensorSpec) =>
   rows === -1 && row.every((dimension) => dimension >= 0);
-const isSameSpec = (one: TensorSpec, other: TensorSpec) =>
-  one.name === other.name &&
-  one.datatype === other.datatype &&
-  String(one.shape) === String(other.shape);
+const isSameSpec = (left: TensorSpec, right: TensorSpec) =>
+  left.name === right.name &&
+  left.datatype === right.datatype &&
+  String(left.shape) === String(right.shape);
 
 export function commonOutputs([first, ...others]: readonly TierOutputs[]): TensorSpec[] {
   return (first?.outputs ?? []).filter(
@@ -30,13 +30,13 @@ export function commonOutputs([first, ...others]: readonly TierOutputs[]): Tenso
   );
 }
 
-/** One row of what a graph gave. */
+/** One row of a graph's outputs. */
 export interface OutputRow {
   readonly outputs: NamedTensors;
   readonly row: number;
 }
 
-/** @throws session_failed where a graph did not give what its manifest says */
+/** @throws session_failed if a graph's outputs do not match its manifest */
 export function gatherRows(specs: readonly TensorSpec[], rows: readonly OutputRow[]): NamedTensors {
   return Object.fromEntries(specs.map((spec) => [spec.name, gatherTensor(spec, rows)]));
 }
@@ -48,15 +48,15 @@ function gatherTensor(
   const shape = [rows.length, ...rowShape];
   const width = countElements(name, rowShape);
   const sources = rows.map(({ outputs, row }) => ({ tensor: outputs[name], row }));
-  const misfit = sources.find(
+  const mismatch = sources.find(
     ({ tensor, row }) =>
       tensor?.datatype !== datatype ||
       String(tensor.shape.slice(1)) !== String(rowShape) ||
       row >= (tensor.shape[0] ?? 0),
   );
-  if (misfit !== undefined)
+  if (mismatch !== undefined)
     throw coreErrors.sessionFailed(
-      `output ${name} is ${describeTensor(misfit.tensor)}, expected ${datatype} [-1, ${rowShape.join(", ")}]`,
+      `output ${name} is ${describeTensor(mismatch.tensor)}, expected ${datatype} [-1, ${rowShape.join(", ")}]`,
     );
   if (datatype === "BYTES")
     return {

@@ -1,4 +1,4 @@
-// The regions of this deployment: those that its variables name, and what happens to them counted.
+// Configured regions: creates the region pool from the deployment's variables, and counts its events.
 
 import type { Clock } from "../core/clock.ts";
 import { createRegionPool, type RegionPool } from "../region/client/region-pool.ts";
@@ -7,19 +7,19 @@ import type { RegionClient } from "../region/region-client.ts";
 import type { EdgeMetrics } from "../telemetry/metrics-recorder.ts";
 
 /**
- * @param clientOf the region at this address
- * @returns undefined where no region is configured
+ * @param createClient creates the client of the region at this URL
+ * @returns undefined if no region is configured
  * @throws invalid_configuration
  */
 export function createConfiguredRegions(
   config: RegionVariables,
-  clientOf: (baseUrl: string) => RegionClient,
+  createClient: (baseUrl: string) => RegionClient,
   { clock, metrics }: { readonly clock: Clock; readonly metrics: EdgeMetrics },
 ): RegionPool | undefined {
   const regions = resolveRegions(config).map(({ url, place, ...region }) => ({
     ...region,
     location: place,
-    client: clientOf(url),
+    client: createClient(url),
   }));
   if (regions.length === 0) return undefined;
   return createRegionPool(regions, {

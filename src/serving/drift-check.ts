@@ -1,5 +1,5 @@
-// Whether early exits still answer as the last tier would: a share of the requests is asked again, after the response, and what
-// comes of it is counted. Thresholds were chosen on samples; traffic moves away from them.
+// Drift check: re-runs a share of requests with early exits on the last tier, after the response, and counts agreements.
+// Thresholds were chosen on samples, and traffic drifts away from them.
 
 import type { CascadeOutcome, CascadeTier } from "../cascade/cascade.ts";
 import { startDeadline } from "../cascade/deadline.ts";
@@ -10,52 +10,51 @@ import { hashToFraction } from "./canary.ts";
 import type { RequestContext } from "./request-context.ts";
 
 export interface DriftCheckOptions {
-  /** Of the requests, by their ids, from 0 to 1. */
+  /** Share of checked requests, from 0 to 1; the request id decides. */
   readonly sampleRate: number;
-  /** Requests that this isolate checks at the same time; further ones are left out. */
+  /** Maximum number of concurrent checks in this isolate; further requests are skipped. */
   readonly maxConcurrent: number;
   readonly clock: Clock;
   readonly metrics: EdgeMetrics;
 }
 
-/** What one request has been answered with, by its cascade and just now. */
+/** Request that the cascade has just answered without a cache. */
 export interface AnsweredRequest {
   readonly model: string;
   readonly version: number;
-  /** For the check, as for any request. */
   readonly deadlineMs: number;
   readonly tiers: readonly CascadeTier[];
   readonly answers: readonly { readonly input: TaskInput; readonly outcome: CascadeOutcome }[];
 }
 
 export interface DriftCheck {
-  /** Never throws; nothing is to wait for it. */
+  /** Runs in the background and never throws. */
   sampleRequest(answered: AnsweredRequest, context: RequestContext): void;
 }
 
-/** A check that the platform has ended with its request says so to nobody: its place is free again so long after its deadline. */
+/** Time after its deadline at which a check's slot is free again, because the platform may end the check silently. */
 const GRACE_MS = 1_000;
 
 export function createDriftCheck({
-  sampleRate: share,
+  sampleRate,
   maxConcurrent,
   clock,
   metrics,
 }: DriftCheckOptions): DriftCheck {
   let running: readonly { readonly endsAtMs: number }[] = [];
 
-  async function check(
+  async function runCheck(
     { model, version, deadlineMs, tiers, answers }: AnsweredRequest,
     context: RequestContext,
   ): Promise<void> {
     const last = tiers.at(-1);
     const early = answers.filter(({ outcome }) => !outcome.degraded && outcome.tier !== last?.id);
     if (last === undefined || early.length === 0) return;
-    if ((await hashToFraction(`drift ${model} ${context.requestId}`)) >= share) return;
+    if ((await hashToFraction(`drift ${model} ${context.requestId}`)) >= sampleRate) return;
     running = running.filter(({ endsAtMs }) => endsAtMs > clock.now());
     if (running.length >= maxConcurrent) return;
-    const place = { endsAtMs: clock.now() + deadlineMs + GRACE_MS };
-    running = [...running, place];
+    const slot = { endsAtMs: clock.now() + deadlineMs + GRACE_MS };
+    running = [...running, slot];
     const count = (tier: string, result: string) =>
       metrics.count("edgetier_drift_checks_total", {
         model,
@@ -78,13 +77,13 @@ export function createDriftCheck({
       for (const { outcome } of early) count(outcome.tier, "failed");
     } finally {
       deadline.dispose();
-      running = running.filter((one) => one !== place);
+      running = running.filter((check) => check !== slot);
     }
   }
 
   return {
     sampleRequest(answered, context) {
-      if (share > 0) context.waitUntil(check(answered, context));
+      if (sampleRate > 0) context.waitUntil(runCheck(answered, context));
     },
   };
 }

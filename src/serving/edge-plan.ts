@@ -1,7 +1,7 @@
-// What of an infer request this edge answers itself.
+// Edge plan: decides how the edge serves an infer request, or leaves it to the region.
 //
-// A task's own inputs go through the cascade, as a prediction does; tensors of a graph go to an edge tier that they fit. What
-// is meant for a region tier, or what this edge cannot run, is the region's to answer.
+// Task inputs run through the cascade, as in a prediction. Tensors run on an edge tier whose graph accepts them. Requests for a
+// region tier, and requests that the edge cannot run, go to the region.
 
 import { coreErrors } from "../core/common-errors.ts";
 import { runCascade } from "../cascade/cascade.ts";
@@ -21,38 +21,37 @@ import { markSpanDegraded, tierAttributes, withSpan } from "./with-span.ts";
 
 export interface TensorRequest {
   readonly inputs: NamedTensors;
-  /** Id of the one tier to ask. */
+  /** Id of the only tier to run. */
   readonly tier: string | undefined;
-  /** Names of the outputs asked for; all where undefined. */
+  /** Names of the requested outputs; undefined requests all. */
   readonly outputs: readonly string[] | undefined;
 }
 
-/** What this edge can do for a request. */
 export interface EdgePlan {
-  /** What its inputs have to be; undefined where a task has read them already. */
+  /** Specs that the inputs must match; undefined if the task has parsed the inputs already. */
   readonly inputs: readonly TensorSpec[] | undefined;
-  /** That it can be asked for. */
+  /** Available outputs. */
   readonly outputs: readonly TensorSpec[];
-  /** @returns undefined where it could not, and the region can @throws what the tiers throw */
+  /** @returns undefined if the edge fails and the region can answer @throws the tiers' errors */
   execute(context: RequestContext, deadline: Deadline): Promise<TensorResult | undefined>;
 }
 
 export interface TensorResult {
   readonly outputs: NamedTensors;
-  /** Ids of the tiers whose rows they are. */
+  /** Ids of the tiers that produced the rows. */
   readonly tiers: readonly string[];
-  /** As of a prediction: a fault or the deadline kept a better tier from being asked about some of the rows. */
+  /** Whether a fault or the deadline prevented escalation of some rows, as in a prediction. */
   readonly degraded: boolean;
 }
 
-/** A version's tiers as they concern this edge. */
+/** Tiers of a version by their role at this edge. */
 export interface TierSelection {
   readonly edge: readonly TierManifest[];
-  /** Those of them that it can run. */
+  /** Edge tiers that this deployment can run. */
   readonly runnable: readonly TierManifest[];
-  /** The one that a region answers with. */
+  /** Tier that the region runs by default. */
   readonly region: TierManifest | undefined;
-  /** The one whose tensors clients are told of. */
+  /** Tier whose tensors the model's metadata describes. */
   readonly primary: TierManifest;
 }
 
@@ -62,185 +61,209 @@ export interface EdgePlannerOptions {
   readonly tierSelection: TierSelection;
   readonly sessions: Pick<EdgeSessions, "infer">;
   readonly hasRegion: boolean;
-  /** Of a task's own inputs in one request. */
+  /** Maximum number of task inputs per request. */
   readonly maxInputs: number;
   readonly metrics: InferenceMetrics;
 }
 
 export interface EdgePlanner {
-  /** What a client gets that asks for no tier. */
+  /** Outputs of a request that names no tier. */
   readonly outputs: readonly TensorSpec[];
-  /** @returns undefined where the region has to answer @throws no_such_tier, invalid_tensor, too_many_inputs, and what the task refuses */
+  /** @returns undefined if the region must answer @throws no_such_tier, invalid_tensor, too_many_inputs; input errors of the task */
   plan(request: TensorRequest): EdgePlan | undefined;
 }
 
-export function createEdgePlanner({
-  manifest,
-  loadedModel: { cascade, encoder },
-  tierSelection: choice,
-  sessions,
-  hasRegion,
-  maxInputs,
-  metrics: counted,
-}: EdgePlannerOptions): EdgePlanner {
-  const { edge, runnable, region, primary: face } = choice;
-  const own = cascade ?? encoder;
+export function createEdgePlanner(options: EdgePlannerOptions): EdgePlanner {
+  const { manifest, loadedModel, tierSelection, maxInputs, metrics } = options;
+  const { cascade, encoder } = loadedModel;
+  const taskModel = cascade ?? encoder;
   const outputs =
-    cascade === undefined || edge.length === 0 ? face.outputs : commonOutputs(manifest.tiers);
-
-  const runGraph = (tier: TierManifest, inputs: NamedTensors, regionCan: boolean): EdgePlan => ({
-    inputs: tier.inputs,
-    outputs: tier.outputs,
-    execute: createTierExecutor(
-      tier,
-      1,
-      (context, deadline) => sessions.infer(tier, inputs, context, deadline),
-      regionCan,
-      counted,
-    ),
-  });
-
-  function planForOne(
-    tier: TierManifest,
-    inputs: NamedTensors,
-    rows: readonly TaskInput[] | undefined,
-  ): EdgePlan | undefined {
-    if (tier.place === "region") return undefined;
-    return own === undefined || rows === undefined
-      ? runGraph(tier, inputs, false)
-      : runRows(own, tier, rows, false);
-  }
-
-  const runRows = (
-    { runTier: run }: Pick<LoadedCascade, "runTier">,
-    tier: TierManifest,
-    rows: readonly TaskInput[],
-    regionCan: boolean,
-  ): EdgePlan => ({
-    inputs: undefined,
-    outputs: tier.outputs,
-    execute: createTierExecutor(
-      tier,
-      rows.length,
-      (context, deadline) => run(tier.id, rows, context, deadline),
-      regionCan,
-      counted,
-    ),
-  });
-
-  /** One tier answers: this edge's, if it can run it. */
-  function planForEncoder(
-    encoder: LoadedEncoder,
-    rows: readonly TaskInput[],
-  ): EdgePlan | undefined {
-    const tier = runnable[0] ?? region ?? face;
-    return tier.place === "region"
-      ? undefined
-      : runRows(encoder, tier, rows, region !== undefined && hasRegion);
-  }
-
-  /** Tensors that fit no tier are for the one whose tensors clients are told of: it says what is wrong with them. */
-  function planForAny({ inputs, outputs: wanted }: TensorRequest): EdgePlan | undefined {
-    const fits = (tier: TierManifest | undefined): tier is TierManifest =>
-      tier !== undefined && matchesTensorNames(tier, inputs, wanted);
-    const regionFits = fits(region);
-    const tier = runnable.find(fits) ?? (regionFits ? region : (edge.find(fits) ?? face));
-    return tier.place === "region" ? undefined : runGraph(tier, inputs, regionFits && hasRegion);
-  }
+    cascade === undefined || tierSelection.edge.length === 0
+      ? tierSelection.primary.outputs
+      : commonOutputs(manifest.tiers);
 
   return {
     outputs,
     plan(request) {
       const tier = request.tier === undefined ? undefined : findTier(manifest, request.tier);
-      if (edge.length === 0) return undefined;
-      const rows = own && readTaskInputs(request.inputs, own.inputFromBytes, maxInputs);
-      if (tier !== undefined) return planForOne(tier, request.inputs, rows);
-      if (rows === undefined) return planForAny(request);
-      if (encoder !== undefined) return planForEncoder(encoder, rows);
-      return cascade && planCascade(cascade, rows, outputs, counted);
+      if (tierSelection.edge.length === 0) return undefined;
+      const rows = taskModel && readTaskInputs(request.inputs, taskModel.inputFromBytes, maxInputs);
+      if (tier !== undefined) return planTier(options, tier, request.inputs, rows);
+      if (rows === undefined) return planMatchingTier(options, request);
+      if (encoder !== undefined) return planEncoder(options, encoder, rows);
+      return cascade && planCascade(cascade, rows, outputs, metrics);
     },
   };
 }
 
 /** @throws no_such_tier */
 function findTier({ model, tiers }: Manifest, id: string): TierManifest {
-  const tier = tiers.find((one) => one.id === id);
+  const tier = tiers.find((candidate) => candidate.id === id);
   if (tier === undefined)
     throw coreErrors.noSuchTier(
       model,
       id,
-      tiers.map((one) => one.id),
+      tiers.map((candidate) => candidate.id),
     );
   return tier;
 }
 
-/** Whether a graph has just these inputs and, among others, these outputs; shapes are for the session to check. */
+/** Plans the tier that the request names. */
+function planTier(
+  options: EdgePlannerOptions,
+  tier: TierManifest,
+  inputs: NamedTensors,
+  rows: readonly TaskInput[] | undefined,
+): EdgePlan | undefined {
+  if (tier.place === "region") return undefined;
+  const { cascade, encoder } = options.loadedModel;
+  const taskModel = cascade ?? encoder;
+  return taskModel === undefined || rows === undefined
+    ? planGraph(options, tier, inputs, false)
+    : planRows(options, taskModel, tier, rows, false);
+}
+
+/** Plans the edge tier of an encoder if the edge can run it. One tier serves all rows. */
+function planEncoder(
+  options: EdgePlannerOptions,
+  encoder: LoadedEncoder,
+  rows: readonly TaskInput[],
+): EdgePlan | undefined {
+  const { runnable, region, primary } = options.tierSelection;
+  const tier = runnable[0] ?? region ?? primary;
+  return tier.place === "region"
+    ? undefined
+    : planRows(options, encoder, tier, rows, region !== undefined && options.hasRegion);
+}
+
+/** Plans the first tier that accepts the tensors. Tensors that match no tier go to the primary tier, which rejects them. */
+function planMatchingTier(
+  options: EdgePlannerOptions,
+  { inputs, outputs }: TensorRequest,
+): EdgePlan | undefined {
+  const { edge, runnable, region, primary } = options.tierSelection;
+  const matches = (tier: TierManifest | undefined): tier is TierManifest =>
+    tier !== undefined && matchesTensorNames(tier, inputs, outputs);
+  const regionMatches = matches(region);
+  const tier = runnable.find(matches) ?? (regionMatches ? region : (edge.find(matches) ?? primary));
+  return tier.place === "region"
+    ? undefined
+    : planGraph(options, tier, inputs, regionMatches && options.hasRegion);
+}
+
+/** Whether a graph has exactly these inputs, and at least these outputs. The session checks shapes. */
 function matchesTensorNames(
   tier: TierManifest,
   inputs: NamedTensors,
   outputs: readonly string[] = [],
 ): boolean {
   const names = Object.keys(inputs);
-  const takesAll =
+  const matchesInputs =
     names.length === tier.inputs.length &&
     tier.inputs.every(
       ({ name, datatype }) => names.includes(name) && inputs[name]?.datatype === datatype,
     );
-  return takesAll && outputs.every((output) => tier.outputs.some(({ name }) => name === output));
+  return (
+    matchesInputs && outputs.every((output) => tier.outputs.some(({ name }) => name === output))
+  );
 }
 
-/** @param rows of the task's own inputs; tensors count as one @param regionCan answer, where this edge fails */
-function createTierExecutor(
+const planGraph = (
+  { sessions, metrics }: EdgePlannerOptions,
   tier: TierManifest,
-  rows: number,
-  run: (context: RequestContext, deadline: Deadline) => Promise<NamedTensors>,
-  regionCan: boolean,
-  counted: InferenceMetrics,
-): EdgePlan["execute"] {
+  inputs: NamedTensors,
+  hasFallback: boolean,
+): EdgePlan => ({
+  inputs: tier.inputs,
+  outputs: tier.outputs,
+  execute: createTierExecutor({
+    tier,
+    rowCount: 1,
+    infer: (context, deadline) => sessions.infer(tier, inputs, context, deadline),
+    hasFallback,
+    metrics,
+  }),
+});
+
+const planRows = (
+  { metrics }: EdgePlannerOptions,
+  taskModel: Pick<LoadedCascade, "runTier">,
+  tier: TierManifest,
+  rows: readonly TaskInput[],
+  hasFallback: boolean,
+): EdgePlan => ({
+  inputs: undefined,
+  outputs: tier.outputs,
+  execute: createTierExecutor({
+    tier,
+    rowCount: rows.length,
+    infer: (context, deadline) => taskModel.runTier(tier.id, rows, context, deadline),
+    hasFallback,
+    metrics,
+  }),
+});
+
+interface TierExecution {
+  readonly tier: TierManifest;
+  /** Number of task inputs; tensors count as one. */
+  readonly rowCount: number;
+  readonly infer: (context: RequestContext, deadline: Deadline) => Promise<NamedTensors>;
+  /** Whether the region can answer if the edge fails. */
+  readonly hasFallback: boolean;
+  readonly metrics: InferenceMetrics;
+}
+
+function createTierExecutor({
+  tier,
+  rowCount,
+  infer,
+  hasFallback,
+  metrics,
+}: TierExecution): EdgePlan["execute"] {
   const { id } = tier;
   return async (context, deadline) => {
     try {
-      const outputs = await counted.measureTier(id, rows, () =>
-        withSpan(context, "tier", tierAttributes(tier), (inSpan) => run(inSpan, deadline)),
+      const outputs = await metrics.measureTier(id, rowCount, () =>
+        withSpan(context, "tier", tierAttributes(tier), (inSpan) => infer(inSpan, deadline)),
       );
-      counted.recordAnswers(Array.from({ length: rows }, () => ({ tier: id })));
+      metrics.recordAnswers(Array.from({ length: rowCount }, () => ({ tier: id })));
       return { outputs, tiers: [id], degraded: false };
     } catch (error) {
-      if (!regionCan || asEdgeTierError(error).status < 500 || deadline.remainingMs() === 0)
+      if (!hasFallback || asEdgeTierError(error).status < 500 || deadline.remainingMs() === 0)
         throw error;
       return undefined;
     }
   };
 }
 
-/** The cascade; each row of the answer is of the tier whose answer was taken. */
+/** Runs the cascade; each output row comes from the tier whose answer the cascade accepted. */
 function planCascade(
   cascade: LoadedCascade,
   inputs: readonly TaskInput[],
   specs: readonly TensorSpec[],
-  counted: InferenceMetrics,
+  metrics: InferenceMetrics,
 ): EdgePlan {
   return {
     inputs: undefined,
     outputs: specs,
     async execute(context, deadline) {
-      /** What each tier that was asked gave for an input. */
-      const given = new Map(inputs.map((input) => [input, new Map<string, OutputRow>()]));
-      const tiers = cascade.createTiers(context, 1, (tier, asked, outputs) =>
-        asked.forEach((input, row) => given.get(input)?.set(tier, { outputs, row })),
+      /** Output row by input and tier id. */
+      const rowsByTier = new Map(inputs.map((input) => [input, new Map<string, OutputRow>()]));
+      const tiers = cascade.createTiers(context, 1, (tier, tierInputs, outputs) =>
+        tierInputs.forEach((input, row) => rowsByTier.get(input)?.set(tier, { outputs, row })),
       );
       const { outcomes } = await runCascade(
         tiers,
         inputs,
         deadline,
         undefined,
-        counted.recordTierUsage,
+        metrics.recordTierUsage,
       );
-      counted.recordAnswers(outcomes);
-      const degraded = outcomes.some((one) => one.degraded);
+      metrics.recordAnswers(outcomes);
+      const degraded = outcomes.some((outcome) => outcome.degraded);
       if (degraded) markSpanDegraded(context);
       const rows = outcomes.map(
-        ({ tier }, index) => given.get(inputs[index] as TaskInput)?.get(tier) as OutputRow,
+        ({ tier }, index) => rowsByTier.get(inputs[index] as TaskInput)?.get(tier) as OutputRow,
       );
       return {
         outputs: gatherRows(specs, rows),

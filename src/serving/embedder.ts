@@ -1,4 +1,4 @@
-// Embeddings from parsed request to vectors: resolve the version, look in the caches, run the encoder, store.
+// Embedder: turns a parsed request into vectors. It resolves the version, reads the caches, runs the encoder and stores results.
 
 import { servingErrors } from "./errors.ts";
 import { taskErrors } from "../tasks/errors.ts";
@@ -7,6 +7,7 @@ import { formatCacheKey } from "../cache/cache-key.ts";
 import type { CacheLayer, CacheMode, CacheStatus } from "../cache/cache-policy.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
+import type { TaskInput } from "../tasks/task.ts";
 import { truncateVector } from "../tasks/text/embedding-vectors.ts";
 import type { EdgeMetrics } from "../telemetry/metrics-recorder.ts";
 import { type InferenceMetrics, createInferenceMetrics } from "./inference-metrics.ts";
@@ -21,68 +22,154 @@ import { modelAttributes } from "./with-span.ts";
 
 export interface EmbedRequest {
   readonly ref: ModelRef;
-  /** Texts, or arrays of token ids; not yet parsed by the task. */
+  /** Texts or arrays of token ids, not yet parsed by the task. */
   readonly inputs: readonly unknown[];
-  /** Of each vector; the model's otherwise. */
+  /** Requested vector length; undefined for the model's own. */
   readonly dimensions: number | undefined;
   readonly cacheMode: CacheMode;
-  /** As the client named it; the manifest's otherwise. */
+  /** Strict deadline set by the client; undefined for the manifest's default. */
   readonly deadlineMs: number | undefined;
 }
 
 export interface EmbedResult {
   readonly model: string;
   readonly version: number;
-  /** In the order of the inputs. */
+  /** One vector per input, in order. */
   readonly vectors: readonly Float32Array[];
-  /** That the graph read, or had read where the vector comes from a cache. */
+  /** Number of tokens over all inputs, including inputs whose vector comes from a cache. */
   readonly tokenCount: number;
-  /** Ids of the tiers whose vectors they are. */
+  /** Ids of the tiers that produced the vectors. */
   readonly tiers: readonly string[];
   readonly cacheResult: CacheStatus;
 }
 
 export interface Embedder {
   /**
-   * @throws gives_no_embeddings, invalid_dimensions, too_many_inputs, too_many_tokens, invalid_tokens; as Task.parseInput, ModelCatalog.resolve
-   * and the tiers
+   * @throws gives_no_embeddings, invalid_dimensions, too_many_inputs, too_many_tokens, invalid_tokens; as Task.parseInput,
+   * ModelCatalog.resolve and the tiers
    */
   embed(request: EmbedRequest, context: RequestContext): Promise<EmbedResult>;
 }
 
 export interface EmbedderOptions {
   readonly catalog: Pick<ModelCatalog, "resolve">;
-  readonly getLoadedModel: (known: ResolvedVersion) => LoadedEdgeModel;
+  readonly getLoadedModel: (resolved: ResolvedVersion) => LoadedEdgeModel;
   readonly clock: Clock;
-  /** In the order in which they are asked. */
+  /** In lookup order. */
   readonly cacheLayers: readonly CacheLayer[];
-  /** Of one request. */
+  /** Maximum number of inputs per request. */
   readonly maxInputs: number;
   readonly maxTokens: number;
   readonly metrics: EdgeMetrics;
 }
 
 export function createEmbedder(options: EmbedderOptions): Embedder {
-  const { catalog: catalogue, getLoadedModel: versions, clock, maxInputs, maxTokens } = options;
+  const { maxInputs } = options;
   const cache = createResultCache(options.cacheLayers, embeddingCodec);
+  const compute = createCompute(options);
 
-  /** @param known tokens of the request's other inputs */
-  async function compute(
-    encoder: LoadedEncoder,
-    inputs: Parameters<LoadedEncoder["encode"]>[0],
-    known: number,
-    deadlineMs: number | undefined,
+  return {
+    async embed(request, context) {
+      const { dimensions, cacheMode } = request;
+      if (request.inputs.length > maxInputs)
+        throw taskErrors.tooManyInputs(request.inputs.length, maxInputs);
+      const { encoder, digest } = await resolveEncoder(options, request.ref, context);
+      const { manifest, task } = encoder;
+      const { model, version } = manifest;
+      if (dimensions !== undefined && dimensions > manifest.dimensions)
+        throw servingErrors.invalidDimensions(dimensions, manifest.dimensions);
+      const inputs = request.inputs.map((raw, index) =>
+        task.parseInput(raw, index, manifest.input),
+      );
+
+      const metrics = createInferenceMetrics(options.metrics, manifest);
+      const { values: embeddings, cacheResult } = await readThrough(cache, {
+        keys: await computeCacheKeys(encoder, digest, inputs, context.tenant),
+        cacheMode,
+        context,
+        isUsable: ({ vector }) => vector.length === manifest.dimensions,
+        compute: (missing, found) =>
+          compute(
+            {
+              encoder,
+              inputs: missing.map((index) => inputs[index] as TaskInput),
+              cachedTokenCount: sumTokenCounts(found),
+              deadlineMs: request.deadlineMs,
+              metrics,
+            },
+            context,
+          ),
+      });
+      metrics.recordCacheResult(cacheResult);
+      const vectors = embeddings.map(({ vector }) =>
+        truncateVector(vector, dimensions ?? manifest.dimensions, manifest.normalize),
+      );
+      return {
+        model,
+        version,
+        vectors,
+        tokenCount: sumTokenCounts(embeddings),
+        tiers: [...new Set(embeddings.map(({ tier }) => tier))],
+        cacheResult,
+      };
+    },
+  };
+}
+
+/**
+ * Canaries serve no share of embeddings, because vectors of two versions cannot be compared and clients store them.
+ * @throws gives_no_embeddings; as ModelCatalog.resolve
+ */
+async function resolveEncoder(
+  { catalog, getLoadedModel }: EmbedderOptions,
+  ref: ModelRef,
+  context: RequestContext,
+): Promise<{ readonly encoder: LoadedEncoder; readonly digest: string }> {
+  const resolved = await context.phases.measure("manifest", () => catalog.resolve(ref, context));
+  const { manifest, digest } = resolved;
+  context.span.setAttributes(modelAttributes(manifest));
+  const { encoder } = getLoadedModel(resolved);
+  if (encoder === undefined) throw servingErrors.givesNoEmbeddings(manifest.model, manifest.task);
+  return { encoder, digest };
+}
+
+async function computeCacheKeys(
+  { manifest: { model, version }, task }: LoadedEncoder,
+  manifestDigest: string,
+  inputs: readonly TaskInput[],
+  tenant: string,
+): Promise<string[]> {
+  const identity = { tenant, model, version, manifestDigest, parameters: [] };
+  return await Promise.all(
+    inputs.map(async (input) =>
+      formatCacheKey({ ...identity, input: await task.computeIdentity(input) }),
+    ),
+  );
+}
+
+interface EmbeddingComputation {
+  readonly encoder: LoadedEncoder;
+  /** Inputs that are not cached. */
+  readonly inputs: readonly TaskInput[];
+  /** Tokens of the request's cached inputs, which count against the limit. */
+  readonly cachedTokenCount: number;
+  readonly deadlineMs: number | undefined;
+  readonly metrics: InferenceMetrics;
+}
+
+const createCompute =
+  ({ clock, maxTokens }: Pick<EmbedderOptions, "clock" | "maxTokens">) =>
+  async (
+    { encoder, inputs, cachedTokenCount, deadlineMs, metrics }: EmbeddingComputation,
     context: RequestContext,
-    counted: InferenceMetrics,
-  ): Promise<Embedding[]> {
-    const { manifest } = encoder;
-    const deadline = startRequestDeadline(clock, manifest, deadlineMs, context);
+  ): Promise<Embedding[]> => {
+    const deadline = startRequestDeadline(clock, encoder.manifest, deadlineMs, context);
     try {
       const texts = await encoder.encode(inputs, context, deadline);
-      const tokens = known + sumTokenCounts(texts);
-      if (tokens > maxTokens) throw servingErrors.tooManyTokens(tokens, maxTokens);
-      const { tier, vectors } = await encoder.embed(texts, context, deadline, counted);
-      counted.recordAnswers(texts.map(() => ({ tier })));
+      const tokenCount = cachedTokenCount + sumTokenCounts(texts);
+      if (tokenCount > maxTokens) throw servingErrors.tooManyTokens(tokenCount, maxTokens);
+      const { tier, vectors } = await encoder.embed(texts, context, deadline, metrics);
+      metrics.recordAnswers(texts.map(() => ({ tier })));
       return texts.map((text, row) => ({
         vector: vectors[row] ?? new Float32Array(),
         tokenCount: text.tokenCount,
@@ -91,65 +178,7 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
     } finally {
       deadline.dispose();
     }
-  }
-
-  return {
-    async embed({ ref, inputs: raw, dimensions, cacheMode: mode, deadlineMs }, context) {
-      if (raw.length > maxInputs) throw taskErrors.tooManyInputs(raw.length, maxInputs);
-      // No canary takes a share of these: vectors of two versions cannot be compared, and who asks for some keeps them.
-      const known = await context.phases.measure("manifest", () => catalogue.resolve(ref, context));
-      context.span.setAttributes(modelAttributes(known.manifest));
-      const { encoder } = versions(known);
-      const { model, version, task: taskName } = known.manifest;
-      if (encoder === undefined) throw servingErrors.givesNoEmbeddings(model, taskName);
-      const { manifest, task } = encoder;
-      if (dimensions !== undefined && dimensions > manifest.dimensions)
-        throw servingErrors.invalidDimensions(dimensions, manifest.dimensions);
-      const inputs = raw.map((one, index) => task.parseInput(one, index, manifest.input));
-
-      const counted = createInferenceMetrics(options.metrics, manifest);
-      const identity = {
-        tenant: context.tenant,
-        model,
-        version,
-        manifestDigest: known.digest,
-        parameters: [],
-      };
-      const keys = await Promise.all(
-        inputs.map(async (input) =>
-          formatCacheKey({ ...identity, input: await task.computeIdentity(input) }),
-        ),
-      );
-      const { values: all, cacheResult } = await readThrough(cache, {
-        keys,
-        cacheMode: mode,
-        context,
-        isUsable: ({ vector }) => vector.length === manifest.dimensions,
-        compute: (missing, found) =>
-          compute(
-            encoder,
-            missing.map((index) => inputs[index] as (typeof inputs)[number]),
-            sumTokenCounts(found),
-            deadlineMs,
-            context,
-            counted,
-          ),
-      });
-      counted.recordCacheResult(cacheResult);
-      const vectors = all.map(({ vector }) =>
-        truncateVector(vector, dimensions ?? manifest.dimensions, manifest.normalise),
-      );
-      return {
-        model,
-        version,
-        vectors,
-        tokenCount: sumTokenCounts(all),
-        tiers: [...new Set(all.map(({ tier }) => tier))],
-        cacheResult,
-      };
-    },
   };
-}
 
 const sumTokenCounts = (texts: readonly Pick<EncodedText, "tokenCount">[]): number =>
-  texts.reduce((sum, { tokenCount: tokens }) => sum + tokens, 0);
+  texts.reduce((sum, { tokenCount }) => sum + tokenCount, 0);

@@ -1,4 +1,4 @@
-// Errors of serving one prediction at the edge.
+// Serving errors: failures of requests that the edge serves.
 
 import { shown, errorFactory, type ErrorTable } from "../core/errors.ts";
 
@@ -8,48 +8,52 @@ export const servingErrorTable = {
   gives_embeddings: { status: 400, remedy: "Use POST /v1/embeddings." },
   gives_no_embeddings: {
     status: 400,
-    remedy: "Name a model whose task is embedding: GET /v1/models lists what there is.",
+    remedy: "Use a model whose task is embedding; GET /v1/models lists all models.",
   },
-  too_many_tokens: { status: 413, remedy: "Split them into several requests." },
-  invalid_dimensions: { status: 400, remedy: "Ask for 1 to {most}, or leave it out." },
+  too_many_tokens: { status: 413, remedy: "Split the inputs into several requests." },
+  invalid_dimensions: { status: 400, remedy: "Send 1 to {maxDimensions}, or omit `dimensions`." },
   tier_not_servable: {
     status: 503,
     remedy:
-      "The region answers instead; the operator should run `edgetier engine build` and deploy again.",
+      "Configure a region tier, or have the operator run `edgetier engine build` and deploy again.",
   },
-  not_cached: { status: 504, remedy: "Leave out cache-control: only-if-cached." },
+  not_cached: { status: 504, remedy: "Send the request without cache-control: only-if-cached." },
 } as const satisfies ErrorTable;
 
 const makeError = errorFactory(servingErrorTable);
 
 export const servingErrors = {
   takesTensors: (model: string) =>
-    makeError("takes_tensors", `Model ${shown(model)} takes tensors, and gives tensors.`, {
-      values: { model },
-    }),
+    makeError(
+      "takes_tensors",
+      `Model ${shown(model)} accepts and returns tensors, not task inputs.`,
+      {
+        values: { model },
+      },
+    ),
   givesEmbeddings: (model: string) =>
-    makeError("gives_embeddings", `Model ${shown(model)} gives embeddings, and no labels.`),
+    makeError("gives_embeddings", `Model ${shown(model)} returns embeddings, not labels.`),
   givesNoEmbeddings: (model: string, task: string) =>
     makeError(
       "gives_no_embeddings",
-      `Model ${shown(model)} has the task ${task}, and gives no embeddings.`,
+      `Model ${shown(model)} returns no embeddings; its task is ${task}.`,
     ),
   tooManyTokens: (count: number, maxTokens: number) =>
     makeError(
       "too_many_tokens",
-      `The inputs have ${count} tokens; at most ${maxTokens} are taken at once.`,
+      `The inputs have ${count} tokens; a request may have at most ${maxTokens}.`,
     ),
-  invalidDimensions: (dimensions: number, most: number) =>
+  invalidDimensions: (dimensions: number, maxDimensions: number) =>
     makeError(
       "invalid_dimensions",
-      `The dimensions ${dimensions} are more than this model's ${most}.`,
-      { values: { most } },
+      `dimensions is ${dimensions}; the model has ${maxDimensions}.`,
+      { values: { maxDimensions } },
     ),
   tierNotServable: (tier: string, reason: string) =>
-    makeError("tier_not_servable", `Tier ${tier} cannot run at this edge: ${reason}.`),
+    makeError("tier_not_servable", `Tier ${tier} cannot run at the edge: ${reason}.`),
   notCached: (inputs: number) =>
     makeError(
       "not_cached",
-      `No cache has the answer to ${inputs} of the inputs, and none may be computed.`,
+      `The results of ${inputs} inputs are not cached, and the request forbids computing them.`,
     ),
 } as const;

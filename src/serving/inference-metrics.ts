@@ -1,4 +1,4 @@
-// What is counted of a request that was served: the one place that knows which metrics a finished answer makes.
+// Inference metrics: records all metrics of a served request in one place.
 
 import type { CacheStatus } from "../cache/cache-policy.ts";
 import type { CascadeOutcome, TierUsage } from "../cascade/cascade.ts";
@@ -6,18 +6,18 @@ import { asEdgeTierError } from "../core/errors.ts";
 import type { Manifest } from "../registry/manifest.ts";
 import type { EdgeMetrics } from "../telemetry/metrics-recorder.ts";
 
-/** Of one version, in one request. */
+/** Recorder for one version in one request. */
 export interface InferenceMetrics {
-  /** A tier was asked, or left out. */
+  /** Records a call to a tier, or a skipped tier. */
   readonly recordTierUsage: (use: TierUsage) => void;
-  /** Inputs that a tier's answer was given for, and how sure it was where it says so. */
+  /** Records the tier, confidence and degradation of each answered input. */
   readonly recordAnswers: (
     answers: readonly (Pick<CascadeOutcome, "tier" | "degradedBy"> & {
       readonly confidence?: number;
     })[],
   ) => void;
   readonly recordCacheResult: (result: CacheStatus | "held") => void;
-  /** One tier alone, over so many inputs. */
+  /** Runs one tier and records its usage. */
   readonly measureTier: <Answer>(
     tier: string,
     inputs: number,
@@ -29,33 +29,34 @@ export function createInferenceMetrics(
   metrics: EdgeMetrics,
   { model, version, deadlineMs }: Pick<Manifest, "model" | "version" | "deadlineMs">,
 ): InferenceMetrics {
-  const of = { model, version: String(version) };
+  const labels = { model, version: String(version) };
 
-  function used({ tier, inputs, error }: TierUsage): void {
-    if (inputs > 0) metrics.count("edgetier_tier_inputs_total", { ...of, tier }, inputs);
-    if (error !== undefined) metrics.count("edgetier_tier_failures_total", { ...of, tier, error });
+  function recordTierUsage({ tier, inputs, error }: TierUsage): void {
+    if (inputs > 0) metrics.count("edgetier_tier_inputs_total", { ...labels, tier }, inputs);
+    if (error !== undefined)
+      metrics.count("edgetier_tier_failures_total", { ...labels, tier, error });
   }
 
-  function answered(answers: Parameters<InferenceMetrics["recordAnswers"]>[0]): void {
+  function recordAnswers(answers: Parameters<InferenceMetrics["recordAnswers"]>[0]): void {
     for (const { tier, confidence, degradedBy = "" } of answers) {
-      metrics.count("edgetier_answers_total", { ...of, tier, degraded_by: degradedBy });
+      metrics.count("edgetier_answers_total", { ...labels, tier, degraded_by: degradedBy });
       if (confidence !== undefined)
-        metrics.observe("edgetier_confidence", { ...of, tier }, confidence);
+        metrics.observe("edgetier_confidence", { ...labels, tier }, confidence);
     }
     metrics.setGauge("edgetier_deadline_seconds", { model }, deadlineMs / 1_000);
   }
 
   return {
-    recordTierUsage: used,
-    recordAnswers: answered,
+    recordTierUsage,
+    recordAnswers,
     recordCacheResult: (result) => metrics.count("edgetier_cache_results_total", { model, result }),
     async measureTier(tier, inputs, run) {
       try {
         const answer = await run();
-        used({ tier, inputs });
+        recordTierUsage({ tier, inputs });
         return answer;
       } catch (error) {
-        used({ tier, inputs, error: asEdgeTierError(error).code });
+        recordTierUsage({ tier, inputs, error: asEdgeTierError(error).code });
         throw error;
       }
     },

@@ -1,23 +1,23 @@
-// A value that an isolate loads on first use and then keeps.
+// Lazy value: loads on first use and stays in the isolate.
 //
-// workerd forbids one request to await a promise of another, so later requests look again every few milliseconds instead.
-// One load at a time: each would need an engine of its own, and an isolate has memory for few. The load goes on after its
-// request has ended, so that the next one finds it done.
+// workerd forbids awaiting a promise of another request, so concurrent requests poll every few milliseconds. Only one load runs
+// at a time, because each may need its own engine and an isolate has memory for few. The load continues after its request has
+// ended, so that the next request finds the value.
 
 import type { Deadline } from "../cascade/deadline.ts";
 import type { RequestContext } from "./request-context.ts";
 
 export interface Lazy<Value> {
-  /** @throws what the load throws, also to the requests that were waiting for it; the next request loads anew. */
+  /** @throws the load's error, in all requests that wait for it; the next request loads again */
   get(context: RequestContext, deadline: Deadline): Promise<Value>;
-  /** Forgets this value, if it is still the current one. */
+  /** Evicts the value if it is still the current one. */
   evict(value: Value): void;
 }
 
 export interface LazyOptions {
-  /** Between two looks at another request's load. */
+  /** Waits between two polls of another request's load. */
   readonly pause?: () => Promise<void>;
-  /** Looks after which that load is given up: its request was ended by the platform. */
+  /** Polls after which a load counts as lost, because the platform ended its request. */
   readonly maxPolls?: number;
 }
 
@@ -34,8 +34,8 @@ export function createLazy<Value>(
   load: () => Promise<Value>,
   options: LazyOptions = {},
 ): Lazy<Value> {
-  const { pause = sleepPollInterval, maxPolls: maxLooks = 4_000 } = options;
-  /** The last load; each one has an object of its own, replaced as it goes on. */
+  const { pause = sleepPollInterval, maxPolls = 4_000 } = options;
+  /** Latest load. Each load mutates only its own object, so that a lost load cannot overwrite a later one. */
   let last: { load: Load<Value> } | undefined;
 
   async function start(): Promise<Value> {
@@ -51,11 +51,11 @@ export function createLazy<Value>(
     }
   }
 
-  /** @returns undefined where that load has been given up */
+  /** @returns undefined if that load is lost */
   async function watch(other: {
     readonly load: Load<Value>;
   }): Promise<{ value: Value } | undefined> {
-    for (let looks = 0; looks < maxLooks; looks++) {
+    for (let polls = 0; polls < maxPolls; polls++) {
       await pause();
       if (other.load.status === "done") return { value: other.load.value };
       if (other.load.status === "failed") throw other.load.error;
@@ -68,8 +68,8 @@ export function createLazy<Value>(
       if (last?.load.status === "done") return last.load.value;
       const running = last?.load.status === "running" ? last : undefined;
       return await context.phases.measure("load", async () => {
-        const watched = running && (await deadline.race(watch(running)));
-        if (watched !== undefined) return watched.value;
+        const result = running && (await deadline.race(watch(running)));
+        if (result !== undefined) return result.value;
         const own = start();
         context.waitUntil(own.catch(() => {}));
         return await deadline.race(own);

@@ -1,4 +1,4 @@
-// An embedding model in this isolate: texts to vectors, by the edge tier or, where there is none or it cannot be run, the region's.
+// Loaded encoder: converts texts to vectors with the edge tier, or with the region tier if the edge tier is absent or fails.
 
 import { regionErrors } from "../region/errors.ts";
 import type { Deadline } from "../cascade/deadline.ts";
@@ -19,33 +19,33 @@ import { tierAttributes, withSpan } from "./with-span.ts";
 export interface EncodedText {
   readonly input: TaskInput;
   readonly tensors: NamedTensors;
-  /** Special tokens included, and without those that were cut off. */
+  /** Includes special tokens, excludes truncated ones. */
   readonly tokenCount: number;
 }
 
 export interface LoadedEncoder {
   readonly manifest: EmbeddingManifest;
   readonly task: Task;
-  /** Reads one input from its bytes. @throws as Task.fromBytes */
+  /** Decodes one input. @throws as Task.decodeInput */
   readonly inputFromBytes: (bytes: Uint8Array, index: number) => TaskInput;
-  /** @throws invalid_tokens, preprocessor_invalid, and as the store */
+  /** @throws invalid_tokens, preprocessor_invalid; as the store */
   encode(
     inputs: readonly TaskInput[],
     context: RequestContext,
     deadline: Deadline,
   ): Promise<EncodedText[]>;
   /**
-   * The edge runs texts one at a time: a vector then does not depend on what else was asked, and memory is that of one text.
-   * @returns vectors as the manifest has them, and the tier that answered
-   * @throws what the tiers throw; deadline_exceeded between two texts where the client named the deadline
+   * The edge runs one text at a time. A vector therefore does not depend on the other texts, and memory is that of one text.
+   * @returns vectors with the manifest's dimensions, and the tier that answered
+   * @throws the tiers' errors; deadline_exceeded between two texts if the deadline is strict
    */
   embed(
     texts: readonly EncodedText[],
     context: RequestContext,
     deadline: Deadline,
-    counted: Pick<InferenceMetrics, "measureTier">,
+    metrics: Pick<InferenceMetrics, "measureTier">,
   ): Promise<{ readonly tier: string; readonly vectors: readonly Float32Array[] }>;
-  /** The graph of the tier with this id over all inputs at once. @returns its raw outputs */
+  /** Runs the graph of one tier over all inputs at once. @returns its raw outputs */
   runTier(
     tier: string,
     inputs: readonly TaskInput[],
@@ -57,60 +57,27 @@ export interface LoadedEncoder {
 export interface LoadedEncoderDependencies {
   readonly readArtifact: (ref: ArtifactRef) => Promise<Uint8Array>;
   readonly sessions: Pick<EdgeSessions, "infer">;
-  /** Absent where no region is configured. */
+  /** Absent if no region is configured. */
   readonly region: RegionClient | undefined;
 }
 
 export function createLoadedEncoder(
   manifest: EmbeddingManifest,
-  { readArtifact, sessions, region }: LoadedEncoderDependencies,
+  dependencies: LoadedEncoderDependencies,
 ): LoadedEncoder {
+  const { readArtifact, sessions, region } = dependencies;
   const task = getTask(manifest.task);
-  const edge = manifest.tiers.find(({ place }) => place === "edge");
-  const remote = manifest.tiers.find(({ place }) => place === "region");
-  const face = (edge ?? remote) as EmbeddingTier; // a manifest has one tier at least
+  const edgeTier = manifest.tiers.find(({ place }) => place === "edge");
+  const regionTier = manifest.tiers.find(({ place }) => place === "region");
+  const primaryTier = (edgeTier ?? regionTier) as EmbeddingTier; // a manifest has at least one tier
+  const embedAtEdge = createEdgeEmbedding(manifest, sessions);
+  const callRegion = createRegionEmbeddingCall(manifest, task, region);
 
-  /** That of the tier which answers by right: tiers of one model are of the same tokens. */
+  /** All tiers of a model share their tokens, so the primary tier's preprocessor serves them all. */
   const preprocessor = createLazy<Preprocessor>(async () => {
-    const spec = face.preprocessor;
+    const spec = primaryTier.preprocessor;
     return task.createPreprocessor({ ...spec, artifact: await readArtifact(spec.artifact) });
   });
-
-  async function askRegion(
-    tier: EmbeddingTier,
-    inputs: readonly TaskInput[],
-    context: RequestContext,
-    deadline: Deadline,
-  ): Promise<NamedTensors> {
-    if (region === undefined) throw regionErrors.regionUnavailable("no region is configured");
-    const request = {
-      ...createRegionCall(manifest, context, deadline),
-      tier: tier.id,
-      inputs: inputs.map((input) => task.encodeInput(input)),
-    };
-    return await context.phases.measure("region", () => region.infer(request, deadline.signal));
-  }
-
-  const vectorsOf = (tier: EmbeddingTier, outputs: NamedTensors, tokens: readonly number[]) => {
-    const vectors = poolVectors(outputs, tier, tokens, manifest.dimensions);
-    return manifest.normalise ? vectors.map(normalizeVector) : vectors;
-  };
-
-  async function embedHere(
-    tier: EmbeddingTier,
-    texts: readonly EncodedText[],
-    context: RequestContext,
-    deadline: Deadline,
-  ): Promise<Float32Array[]> {
-    const vectors: Float32Array[] = [];
-    for (const { tensors, tokenCount: tokens } of texts) {
-      if (deadline.isStrict) deadline.signal.throwIfAborted();
-      vectors.push(
-        ...vectorsOf(tier, await sessions.infer(tier, tensors, context, deadline), [tokens]),
-      );
-    }
-    return vectors;
-  }
 
   return {
     manifest,
@@ -125,50 +92,83 @@ export function createLoadedEncoder(
       });
     },
 
-    async embed(texts, context, deadline, counted) {
-      if (edge !== undefined) {
+    async embed(texts, context, deadline, metrics) {
+      const runInSpan = <Result>(
+        tier: EmbeddingTier,
+        run: (inSpan: RequestContext) => Promise<Result>,
+      ) =>
+        metrics.measureTier(tier.id, texts.length, () =>
+          withSpan(context, "tier", tierAttributes(tier, texts.length), run),
+        );
+
+      if (edgeTier !== undefined) {
         try {
-          const run = () =>
-            withSpan(context, "tier", tierAttributes(edge, texts.length), (inSpan) =>
-              embedHere(edge, texts, inSpan, deadline),
-            );
-          return { tier: edge.id, vectors: await counted.measureTier(edge.id, texts.length, run) };
+          const vectors = await runInSpan(edgeTier, (inSpan) =>
+            embedAtEdge(edgeTier, texts, inSpan, deadline),
+          );
+          return { tier: edgeTier.id, vectors };
         } catch (error) {
-          if (
-            remote === undefined ||
-            region === undefined ||
-            asEdgeTierError(error).status < 500 ||
-            deadline.remainingMs() === 0
-          )
+          const hasFallback = regionTier !== undefined && region !== undefined;
+          if (!hasFallback || asEdgeTierError(error).status < 500 || deadline.remainingMs() === 0)
             throw error;
         }
       }
-      const tier = remote ?? face;
-      const run = () =>
-        withSpan(context, "tier", tierAttributes(tier, texts.length), (inSpan) =>
-          askRegion(
-            tier,
-            texts.map(({ input }) => input),
-            inSpan,
-            deadline,
-          ),
-        );
-      const outputs = await counted.measureTier(tier.id, texts.length, run);
-      return {
-        tier: tier.id,
-        vectors: vectorsOf(
-          tier,
-          outputs,
-          texts.map(({ tokenCount: tokens }) => tokens),
-        ),
-      };
+      const tier = regionTier ?? primaryTier;
+      const inputs = texts.map(({ input }) => input);
+      const outputs = await runInSpan(tier, (inSpan) => callRegion(tier, inputs, inSpan, deadline));
+      const tokenCounts = texts.map(({ tokenCount }) => tokenCount);
+      return { tier: tier.id, vectors: toVectors(manifest, tier, outputs, tokenCounts) };
     },
 
     async runTier(id, inputs, context, deadline) {
-      const tier = manifest.tiers.find((one) => one.id === id) ?? face;
-      if (tier.place === "region") return await askRegion(tier, inputs, context, deadline);
+      const tier = manifest.tiers.find((candidate) => candidate.id === id) ?? primaryTier;
+      if (tier.place === "region") return await callRegion(tier, inputs, context, deadline);
       const { encode } = await preprocessor.get(context, deadline);
       return await sessions.infer(tier, encode(inputs), context, deadline);
     },
   };
 }
+
+function toVectors(
+  manifest: EmbeddingManifest,
+  tier: EmbeddingTier,
+  outputs: NamedTensors,
+  tokenCounts: readonly number[],
+): Float32Array[] {
+  const vectors = poolVectors(outputs, tier, tokenCounts, manifest.dimensions);
+  return manifest.normalize ? vectors.map(normalizeVector) : vectors;
+}
+
+const createEdgeEmbedding =
+  (manifest: EmbeddingManifest, sessions: Pick<EdgeSessions, "infer">) =>
+  async (
+    tier: EmbeddingTier,
+    texts: readonly EncodedText[],
+    context: RequestContext,
+    deadline: Deadline,
+  ): Promise<Float32Array[]> => {
+    const vectors: Float32Array[] = [];
+    for (const { tensors, tokenCount } of texts) {
+      if (deadline.isStrict) deadline.signal.throwIfAborted();
+      const outputs = await sessions.infer(tier, tensors, context, deadline);
+      vectors.push(...toVectors(manifest, tier, outputs, [tokenCount]));
+    }
+    return vectors;
+  };
+
+const createRegionEmbeddingCall =
+  (manifest: EmbeddingManifest, task: Task, region: RegionClient | undefined) =>
+  async (
+    tier: EmbeddingTier,
+    inputs: readonly TaskInput[],
+    context: RequestContext,
+    deadline: Deadline,
+  ): Promise<NamedTensors> => {
+    if (region === undefined) throw regionErrors.regionUnavailable("no region is configured");
+    const request = {
+      ...createRegionCall(manifest, context, deadline),
+      tier: tier.id,
+      inputs: inputs.map((input) => task.encodeInput(input)),
+    };
+    return await context.phases.measure("region", () => region.infer(request, deadline.signal));
+  };

@@ -1,5 +1,4 @@
-// One version of a model in this isolate: its labels and, where its task has inputs of its own, a tier for each tier of
-// its manifest.
+// Loaded model: one version of a model in this isolate, with its labels and a cascade or encoder for its task.
 
 import { regionErrors } from "../region/errors.ts";
 import { decodePredictions } from "../cascade/calibration.ts";
@@ -30,35 +29,35 @@ import { tierAttributes, withSpan } from "./with-span.ts";
 export interface LoadedModelDependencies {
   readonly store: ModelStore;
   readonly sessions: EdgeSessions;
-  /** Absent where no region is configured: region tiers then fail with region_unavailable. */
+  /** Absent if no region is configured; region tiers then fail with region_unavailable. */
   readonly region: RegionClient | undefined;
-  /** Absent where this deployment's edge tiers take none. */
+  /** Absent if no edge tier of the deployment accepts images. */
   readonly imageDecoder?: ImageDecoder | undefined;
-  /** For loading one artifact. */
+  /** Timeout of loading one artifact. */
   readonly storeTimeoutMs: number;
 }
 
 export interface LoadedEdgeModel {
-  /** By index of the logits; undefined where the version names none. @throws manifest_invalid, and as the store */
+  /** Labels by logit index; undefined if the version has none. @throws manifest_invalid; as the store */
   loadLabels(context: RequestContext, deadline: Deadline): Promise<readonly string[] | undefined>;
-  /** Of a model that gives labels. */
+  /** Present if the model returns labels. */
   readonly cascade?: LoadedCascade;
-  /** Of a model that gives vectors. */
+  /** Present if the model returns vectors. */
   readonly encoder?: LoadedEncoder;
 }
 
 export interface LoadedCascade {
   readonly manifest: ClassificationManifest;
   readonly task: Task;
-  /** For one request. @param onOutputs is told what a tier's graph gave, before it is read */
+  /** Creates the tiers of one request. @param onOutputs receives the raw outputs of each tier */
   createTiers(
     context: RequestContext,
     topK: number,
     onOutputs?: (tier: string, inputs: readonly TaskInput[], outputs: NamedTensors) => void,
   ): CascadeTier[];
-  /** Reads one input from its bytes. @throws as Task.fromBytes */
+  /** Decodes one input. @throws as Task.decodeInput */
   readonly inputFromBytes: (bytes: Uint8Array, index: number) => TaskInput;
-  /** The graph of the tier with this id over the inputs. @returns its raw outputs */
+  /** Runs the graph of one tier over the inputs. @returns its raw outputs */
   runTier(
     tier: string,
     inputs: readonly TaskInput[],
@@ -67,19 +66,19 @@ export interface LoadedCascade {
   ): Promise<NamedTensors>;
 }
 
-/** @returns what makes and keeps versions: at most `maxVersions`, the one unused for longest is let go */
+/** @returns a function that loads versions and caches at most `maxVersions`, evicting the least recently used one */
 export function createLoadedModelCache(
   dependencies: LoadedModelDependencies,
   maxVersions: number,
-): (known: ResolvedVersion) => LoadedEdgeModel {
-  const served = new Map<string, LoadedEdgeModel>();
+): (resolved: ResolvedVersion) => LoadedEdgeModel {
+  const loaded = new Map<string, LoadedEdgeModel>();
   return ({ manifest, digest }) => {
-    const version = served.get(digest) ?? createLoadedEdgeModel(manifest, dependencies);
-    served.delete(digest); // to the end: most recently used
-    served.set(digest, version);
-    const oldest = served.keys().next().value;
-    // Only forgotten, not disposed: a request may still be using it, and its memory goes with the last reference.
-    if (served.size > maxVersions && oldest !== undefined) served.delete(oldest);
+    const version = loaded.get(digest) ?? createLoadedEdgeModel(manifest, dependencies);
+    loaded.delete(digest); // reinserted at the end, as most recently used
+    loaded.set(digest, version);
+    const oldest = loaded.keys().next().value;
+    // Eviction only drops the reference, because a request may still use the version.
+    if (loaded.size > maxVersions && oldest !== undefined) loaded.delete(oldest);
     return version;
   };
 }
@@ -110,107 +109,115 @@ function createLoadedEdgeModel(
 }
 
 type ReadArtifact = (ref: ArtifactRef) => Promise<Uint8Array>;
-/** Edge tiers' runs of one request, by the tiers' ids. */
+/** Runs of edge tiers in one request, by tier id. */
 type PartialRuns = Map<string, PartialRun>;
-/** Runs the graph of one tier over inputs and gives its raw outputs, wherever the graph is. An edge tier adds to `begun`. */
+/** Runs the graph of one tier and returns its raw outputs. Edge tiers record their run in `partialRuns`. */
 type TierRunner = (
   inputs: readonly TaskInput[],
   context: RequestContext,
   deadline: Deadline,
-  begun: PartialRuns,
+  partialRuns: PartialRuns,
 ) => Promise<NamedTensors>;
 
 function createLoadedCascade(
   manifest: ClassificationManifest,
   labels: Lazy<readonly string[]>,
   readArtifact: ReadArtifact,
-  { sessions, region, imageDecoder: images }: LoadedModelDependencies,
+  dependencies: LoadedModelDependencies,
 ): LoadedCascade {
   const task = getTask(manifest.task);
-  const graphs = new Map(
+  const { region } = dependencies;
+  const runners = new Map(
     manifest.tiers.map((tier) => [
       tier.id,
-      tier.place === "edge" ? edgeGraph(tier) : regionGraph(tier),
+      tier.place === "edge"
+        ? createEdgeRunner(manifest, tier, readArtifact, dependencies)
+        : createRegionRunner(manifest, tier, region),
     ]),
   );
-
-  function edgeGraph(tier: ClassificationTier): TierRunner {
-    const isResumed = manifest.tiers.some(({ resumes }) => resumes?.tier === tier.id);
-    const preprocessor = createLazy<Preprocessor>(async () => {
-      const spec = tier.preprocessor;
-      return task.createPreprocessor(
-        "artifact" in spec ? { ...spec, artifact: await readArtifact(spec.artifact) } : spec,
-        { imageDecoder: images },
-      );
-    });
-    return async (inputs, context, deadline, begun) => {
-      const { encode } = await preprocessor.get(context, deadline);
-      const encoded = encode(inputs);
-      const outputs = await sessions.infer(tier, encoded, context, deadline);
-      if (isResumed) begun.set(tier.id, { inputs, tensors: { ...encoded, ...outputs } });
-      return outputs;
-    };
-  }
-
-  function regionGraph(tier: ClassificationTier): TierRunner {
-    const ask = region && createResumableRegionCall(region, tier.resumes);
-    return async (inputs, context, deadline, begun) => {
-      if (ask === undefined) throw regionErrors.regionUnavailable("no region is configured");
-      const createCall = () => ({
-        ...createRegionCall(manifest, context, deadline),
-        tier: tier.id,
-      });
-      const run = {
-        createCall,
-        inputs,
-        toBytes: (input: TaskInput) => task.encodeInput(input),
-        partialRun: tier.resumes && begun.get(tier.resumes.tier),
-      };
-      return await context.phases.measure("region", () => ask(run, deadline.signal));
-    };
-  }
-
-  const run = (
+  const runTier = (
     tier: string,
     inputs: readonly TaskInput[],
     context: RequestContext,
     deadline: Deadline,
-    begun: PartialRuns = new Map(),
-  ) => (graphs.get(tier) as TierRunner)(inputs, context, deadline, begun);
+    partialRuns: PartialRuns = new Map(),
+  ) => (runners.get(tier) as TierRunner)(inputs, context, deadline, partialRuns);
 
   return {
     manifest,
     task,
     inputFromBytes: (bytes, index) => task.decodeInput(bytes, index, manifest.input),
-    runTier: run,
+    runTier,
     createTiers(context, topK, onOutputs) {
-      const begun: PartialRuns = new Map();
+      const partialRuns: PartialRuns = new Map();
       return manifest.tiers.map((tier) => ({
         id: tier.id,
         exit: tier.exit,
-        // At the edge no clock goes on while it computes: what was measured when the model was calibrated has to do.
-        estimateP95Ms: (count) =>
-          tier.place === "edge"
-            ? tier.p95Ms && tier.p95Ms * count
-            : (region?.latencyQuantileMs?.(0.95, { model: manifest.model, tier: tier.id }) ??
-              tier.p95Ms),
+        estimateP95Ms: (inputCount) => estimateP95Ms(manifest, tier, region, inputCount),
         isSaturated: () => tier.place === "region" && region?.isSaturated?.() === true,
-        async predict(inputs, deadline) {
-          return await withSpan(
-            context,
-            "tier",
-            tierAttributes(tier, inputs.length),
-            async (inSpan) => {
-              const [names, outputs] = await Promise.all([
-                labels.get(inSpan, deadline),
-                run(tier.id, inputs, inSpan, deadline, begun),
-              ]);
-              onOutputs?.(tier.id, inputs, outputs);
-              return decodePredictions(outputs, inputs.length, names, tier.calibration, topK);
-            },
-          );
-        },
+        predict: (inputs, deadline) =>
+          withSpan(context, "tier", tierAttributes(tier, inputs.length), async (inSpan) => {
+            const [names, outputs] = await Promise.all([
+              labels.get(inSpan, deadline),
+              runTier(tier.id, inputs, inSpan, deadline, partialRuns),
+            ]);
+            onOutputs?.(tier.id, inputs, outputs);
+            return decodePredictions(outputs, inputs.length, names, tier.calibration, topK);
+          }),
       }));
     },
+  };
+}
+
+/** Edge tiers use the latency measured at calibration, because a Worker's clock does not advance during computation. */
+function estimateP95Ms(
+  { model }: ClassificationManifest,
+  tier: ClassificationTier,
+  region: RegionClient | undefined,
+  inputCount: number,
+): number | undefined {
+  if (tier.place === "edge") return tier.p95Ms && tier.p95Ms * inputCount;
+  return region?.latencyQuantileMs?.(0.95, { model, tier: tier.id }) ?? tier.p95Ms;
+}
+
+function createEdgeRunner(
+  manifest: ClassificationManifest,
+  tier: ClassificationTier,
+  readArtifact: ReadArtifact,
+  { sessions, imageDecoder }: LoadedModelDependencies,
+): TierRunner {
+  const isResumed = manifest.tiers.some(({ resumes }) => resumes?.tier === tier.id);
+  const preprocessor = createLazy<Preprocessor>(async () => {
+    const spec = tier.preprocessor;
+    return getTask(manifest.task).createPreprocessor(
+      "artifact" in spec ? { ...spec, artifact: await readArtifact(spec.artifact) } : spec,
+      { imageDecoder },
+    );
+  });
+  return async (inputs, context, deadline, partialRuns) => {
+    const { encode } = await preprocessor.get(context, deadline);
+    const encoded = encode(inputs);
+    const outputs = await sessions.infer(tier, encoded, context, deadline);
+    if (isResumed) partialRuns.set(tier.id, { inputs, tensors: { ...encoded, ...outputs } });
+    return outputs;
+  };
+}
+
+function createRegionRunner(
+  manifest: ClassificationManifest,
+  tier: ClassificationTier,
+  region: RegionClient | undefined,
+): TierRunner {
+  const task = getTask(manifest.task);
+  const callRegion = region && createResumableRegionCall(region, tier.resumes);
+  return async (inputs, context, deadline, partialRuns) => {
+    if (callRegion === undefined) throw regionErrors.regionUnavailable("no region is configured");
+    const call = {
+      createCall: () => ({ ...createRegionCall(manifest, context, deadline), tier: tier.id }),
+      inputs,
+      toBytes: (input: TaskInput) => task.encodeInput(input),
+      partialRun: tier.resumes && partialRuns.get(tier.resumes.tier),
+    };
+    return await context.phases.measure("region", () => callRegion(call, deadline.signal));
   };
 }

@@ -1,5 +1,5 @@
-// Models as clients of the Open Inference Protocol meet them: their tensors, what this edge answers (edge-plan.ts), and the
-// region for the rest.
+// Open Inference models: presents models to /v2 clients as tensors. The edge answers what it can (edge-plan.ts), and forwards
+// other requests to the region.
 
 import { regionErrors } from "../region/errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
@@ -30,32 +30,32 @@ export interface OpenInferenceModelsOptions {
   readonly getLoadedModel: (known: ResolvedVersion) => LoadedEdgeModel;
   readonly tiers: Pick<LoadedModelDependencies, "sessions" | "region">;
   readonly clock: Clock;
-  /** Of a task's own inputs in one request. */
+  /** Maximum number of task inputs per request. */
   readonly maxInputs: number;
   readonly metrics: EdgeMetrics;
 }
 
 export interface OpenInferenceModels {
-  /** What the reference names. @throws as ModelCatalog.resolve */
+  /** Resolves the reference itself, without canaries. @throws as ModelCatalog.resolve */
   resolve(ref: ModelRef, context: RequestContext): Promise<OpenInferenceModel>;
-  /** What answers this request. @throws as ModelCatalog.resolveForRequest */
+  /** Resolves the version that serves this request. @throws as ModelCatalog.resolveForRequest */
   resolveForRequest(ref: ModelRef, context: RequestContext): Promise<OpenInferenceModel>;
 }
 
 export interface OpenInferenceModel {
   readonly manifest: Manifest;
-  /** As a client sees the model. */
+  /** Inputs in the client's view: task inputs if the model has a task, otherwise the graph's tensors. */
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
-  /** Whether this edge, or else the region, answers at once. */
+  /** Whether the edge, or otherwise the region, can answer. */
   isReady(): Promise<boolean>;
-  /** By index, for classification. @throws as LoadedEdgeModel.loadLabels */
+  /** Labels by index, for the classification extension. @throws as LoadedEdgeModel.loadLabels */
   loadLabels(context: RequestContext, deadline: Deadline): Promise<readonly string[] | undefined>;
-  /** @param deadlineMs as the client named it, which is then strict; the manifest's otherwise */
+  /** @param deadlineMs strict deadline set by the client; undefined for the manifest's default */
   startDeadline(deadlineMs: number | undefined, context: RequestContext): Deadline;
-  /** @returns undefined where the region has to answer @throws no_such_tier, invalid_tensor, too_many_inputs, and what the task refuses */
+  /** @returns undefined if the region must answer @throws no_such_tier, invalid_tensor, too_many_inputs; input errors of the task */
   plan(request: TensorRequest): EdgePlan | undefined;
-  /** The region's answer to the request as it came. @throws region_unavailable, region_refused, deadline_exceeded */
+  /** Forwards the request unchanged. @throws region_unavailable, region_refused, deadline_exceeded */
   forward(
     message: Pick<ForwardedRequest, "body" | "headers">,
     context: RequestContext,
@@ -66,48 +66,53 @@ export interface OpenInferenceModel {
 export function createOpenInferenceModels(
   options: OpenInferenceModelsOptions,
 ): OpenInferenceModels {
-  const { catalog: catalogue, getLoadedModel: versions } = options;
-  const model = async (context: RequestContext, known: () => Promise<ResolvedVersion>) => {
-    const version = await context.phases.measure("manifest", known);
-    context.span.setAttributes(modelAttributes(version.manifest));
-    return createOpenInferenceModel(version.manifest, versions(version), options);
+  const { catalog, getLoadedModel } = options;
+  const loadModel = async (context: RequestContext, resolve: () => Promise<ResolvedVersion>) => {
+    const resolved = await context.phases.measure("manifest", resolve);
+    context.span.setAttributes(modelAttributes(resolved.manifest));
+    return createOpenInferenceModel(resolved.manifest, getLoadedModel(resolved), options);
   };
   return {
-    resolve: (ref, context) => model(context, () => catalogue.resolve(ref, context)),
+    resolve: (ref, context) => loadModel(context, () => catalog.resolve(ref, context)),
     resolveForRequest: (ref, context) =>
-      model(context, () => catalogue.resolveForRequest(ref, context)),
+      loadModel(context, () => catalog.resolveForRequest(ref, context)),
   };
 }
 
 function createOpenInferenceModel(
   manifest: Manifest,
-  served: LoadedEdgeModel,
+  loadedModel: LoadedEdgeModel,
   { tiers, clock, maxInputs, metrics }: OpenInferenceModelsOptions,
 ): OpenInferenceModel {
   const { model, version } = manifest;
   const { sessions, region } = tiers;
-  const counted = createInferenceMetrics(metrics, manifest);
-  const choice = selectTiers(manifest, (tier) => sessions.tierStatusOf(tier).how !== "not");
+  const inferenceMetrics = createInferenceMetrics(metrics, manifest);
+  const tierSelection = selectTiers(
+    manifest,
+    (tier) => sessions.tierStatusOf(tier).status !== "unsupported",
+  );
   const { outputs, plan } = createEdgePlanner({
     manifest,
-    loadedModel: served,
-    tierSelection: choice,
+    loadedModel,
+    tierSelection,
     sessions,
     hasRegion: region !== undefined,
     maxInputs,
-    metrics: counted,
+    metrics: inferenceMetrics,
   });
 
   return {
     manifest,
     inputs:
-      (served.cascade ?? served.encoder) === undefined ? choice.primary.inputs : TASK_INPUT_SPECS,
+      (loadedModel.cascade ?? loadedModel.encoder) === undefined
+        ? tierSelection.primary.inputs
+        : TASK_INPUT_SPECS,
     outputs,
     plan,
-    loadLabels: served.loadLabels,
+    loadLabels: loadedModel.loadLabels,
     isReady: async () =>
-      choice.runnable.length > 0 ||
-      (choice.region !== undefined && (await region?.isModelReady(model, version)) === true),
+      tierSelection.runnable.length > 0 ||
+      (tierSelection.region !== undefined && (await region?.isModelReady(model, version)) === true),
     startDeadline: (deadlineMs, context) =>
       startRequestDeadline(clock, manifest, deadlineMs, context),
 
@@ -115,14 +120,14 @@ function createOpenInferenceModel(
       if (region === undefined) throw regionErrors.regionUnavailable("no region is configured");
       const call = { ...message, ...createRegionCall({ model, version }, context, deadline) };
       try {
-        const tier = choice.region?.id ?? choice.primary.id; // which one it was, the region's answer need not say
-        const answer = await counted.measureTier(tier, 1, () =>
+        const tier = tierSelection.region?.id ?? tierSelection.primary.id; // the response need not name the tier
+        const response = await inferenceMetrics.measureTier(tier, 1, () =>
           context.phases.measure("region", () => region.forward(call, deadline.signal)),
         );
-        if (answer.ok) counted.recordAnswers([{ tier }]);
-        return answer;
+        if (response.ok) inferenceMetrics.recordAnswers([{ tier }]);
+        return response;
       } catch (error) {
-        // Of the timers that end together, the call's may come a moment before the clock says so.
+        // The call's timer may fire shortly before the clock reaches the deadline.
         const isLate =
           deadline.remainingMs() === 0 ||
           (classifyRegionError(error) === "timed_out" && !deadline.isClientDisconnected);
@@ -139,5 +144,5 @@ function selectTiers(
   const edge = manifest.tiers.filter(({ place }) => place === "edge");
   const runnable = edge.filter(isRunnable);
   const region = manifest.tiers.findLast(({ place }) => place === "region");
-  return { edge, runnable, region, primary: runnable[0] ?? region ?? (edge[0] as TierManifest) }; // a manifest has one tier at least
+  return { edge, runnable, region, primary: runnable[0] ?? region ?? (edge[0] as TierManifest) }; // a manifest has at least one tier
 }

@@ -1,4 +1,4 @@
-// What an edge tier has computed of a request, for a region to go on from: where that is less to send than the inputs are.
+// Partial run: lets a region tier resume from an edge tier's tensors, if these are smaller than the inputs.
 
 import { asEdgeTierError } from "../core/errors.ts";
 import { byteView } from "../core/bytes.ts";
@@ -8,7 +8,7 @@ import type { Resumption } from "../registry/manifest.ts";
 import type { TaskInput } from "../tasks/task.ts";
 import { gatherRows } from "./common-outputs.ts";
 
-/** An edge tier's run of this request: what its graph was given and gave, a row for each of `inputs`. */
+/** Inputs and outputs of an edge tier's graph in this request, with one row for each of `inputs`. */
 export interface PartialRun {
   readonly inputs: readonly TaskInput[];
   readonly tensors: NamedTensors;
@@ -18,59 +18,61 @@ export interface ResumableCall {
   readonly createCall: () => RegionCall & { readonly tier: string };
   readonly inputs: readonly TaskInput[];
   readonly toBytes: (input: TaskInput) => Uint8Array;
-  /** Of the edge tier that the region tier resumes, if it got that far. */
+  /** Run of the edge tier that the region tier resumes; undefined if that tier has not run. */
   readonly partialRun: PartialRun | undefined;
 }
 
 /**
- * Asks one tier of a region, by the inputs themselves or by what an edge tier has made of them.
- * @param resumes of the tier; without it, the inputs are always sent
+ * Calls one tier of a region with the inputs, or with the tensors of an edge tier.
+ * @param resumes the tier's resumption; without it, the call always sends the inputs
  */
 export function createResumableRegionCall(
   region: RegionClient,
   resumes: Resumption | undefined,
 ): (run: ResumableCall, signal: AbortSignal) => Promise<NamedTensors> {
-  /** Set by a region that refuses to go on and answers to the inputs: one that does not know of it. */
-  let isRefused = false;
+  /** Set if a region rejects the tensors but accepts the inputs, because it does not support resumption. */
+  let isUnsupported = false;
 
-  return async ({ createCall: call, inputs, toBytes, partialRun: begun }, signal) => {
+  return async ({ createCall, inputs, toBytes, partialRun }, signal) => {
     const bytes = inputs.map(toBytes);
-    const infer = () => region.infer({ ...call(), inputs: bytes }, signal);
+    const infer = () => region.infer({ ...createCall(), inputs: bytes }, signal);
     const tensors =
-      resumes === undefined || isRefused ? undefined : gatherPartialTensors(resumes, inputs, begun);
+      resumes === undefined || isUnsupported
+        ? undefined
+        : gatherPartialTensors(resumes, inputs, partialRun);
     if (tensors === undefined || encodedBytes(tensors) >= encodedElementsBytes(bytes))
       return await infer();
     try {
-      return await region.resume({ ...call(), tensors, rows: inputs.length }, signal);
+      return await region.resume({ ...createCall(), tensors, rows: inputs.length }, signal);
     } catch (error) {
       if (asEdgeTierError(error).code !== "region_refused") throw error;
       const outputs = await infer();
-      isRefused = true;
+      isUnsupported = true;
       return outputs;
     }
   };
 }
 
-/** Of these inputs, in their order; undefined unless the edge tier's run had all of them. */
+/** @returns the tensors in the order of `inputs`; undefined unless the edge tier ran all of them */
 function gatherPartialTensors(
   resumes: Resumption,
   inputs: readonly TaskInput[],
-  begun: PartialRun | undefined,
+  partialRun: PartialRun | undefined,
 ): NamedTensors | undefined {
-  if (begun === undefined) return undefined;
+  if (partialRun === undefined) return undefined;
   const specs = resumes.inputs.map(({ name, datatype }) => ({
     name,
     datatype,
-    shape: begun.tensors[name]?.shape ?? [],
+    shape: partialRun.tensors[name]?.shape ?? [],
   }));
   const rows = inputs.map((input) => ({
-    outputs: begun.tensors,
-    row: begun.inputs.indexOf(input),
+    outputs: partialRun.tensors,
+    row: partialRun.inputs.indexOf(input),
   }));
-  const isWhole =
+  const isComplete =
     rows.every(({ row }) => row >= 0) &&
-    specs.every(({ name, datatype }) => begun.tensors[name]?.datatype === datatype);
-  return isWhole ? gatherRows(specs, rows) : undefined;
+    specs.every(({ name, datatype }) => partialRun.tensors[name]?.datatype === datatype);
+  return isComplete ? gatherRows(specs, rows) : undefined;
 }
 
 const encodedBytes = (tensors: NamedTensors): number =>
@@ -79,6 +81,6 @@ const encodedTensorBytes = (tensor: Tensor): number =>
   tensor.datatype === "BYTES"
     ? encodedElementsBytes(tensor.data)
     : byteView(tensor.data).byteLength;
-/** Each goes with its length, of 4 bytes. */
+/** Each element has a length prefix of 4 bytes. */
 const encodedElementsBytes = (texts: readonly Uint8Array[]): number =>
   texts.reduce((sum, { byteLength }) => sum + 4 + byteLength, 0);

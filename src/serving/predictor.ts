@@ -1,4 +1,4 @@
-// One prediction from parsed request to outcomes: resolve the version, look in the caches, run the cascade, store.
+// Predictor: turns a parsed request into outcomes. It resolves the version, reads the caches, runs the cascade and stores results.
 
 import { taskErrors } from "../tasks/errors.ts";
 import { servingErrors } from "./errors.ts";
@@ -15,6 +15,8 @@ import {
 import {
   checkMaxTier,
   type CascadeOutcome,
+  type CascadeResult,
+  type CascadeTier,
   runCascade,
   type TierUsage,
 } from "../cascade/cascade.ts";
@@ -22,16 +24,16 @@ import type { Clock } from "../core/clock.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
 import type { InputLimits, Task, TaskInput } from "../tasks/task.ts";
 import type { EdgeMetrics } from "../telemetry/metrics-recorder.ts";
-import { createInferenceMetrics } from "./inference-metrics.ts";
+import { createInferenceMetrics, type InferenceMetrics } from "./inference-metrics.ts";
 import { readThrough } from "./read-through.ts";
 import type { ModelCatalog, ResolvedVersion } from "./model-catalog.ts";
 import type { DriftCheck } from "./drift-check.ts";
-import type { LoadedEdgeModel } from "./loaded-model.ts";
+import type { LoadedCascade, LoadedEdgeModel } from "./loaded-model.ts";
 import type { RequestContext } from "./request-context.ts";
 import { startRequestDeadline } from "./request-deadline.ts";
 import { modelAttributes, markSpanDegraded } from "./with-span.ts";
 
-/** A body that is one input, in the form that its media type says. */
+/** Request body that is one input, encoded by its media type. */
 export interface RawInput {
   readonly mediaType: string;
   readonly bytes: Uint8Array;
@@ -39,45 +41,45 @@ export interface RawInput {
 
 export interface PredictRequest {
   readonly ref: ModelRef;
-  /** Not yet parsed by the task. */
+  /** Inputs that the task has not parsed yet. */
   readonly inputs: readonly unknown[] | RawInput;
   readonly topK: number;
   readonly maxTier: string | undefined;
   readonly cacheMode: CacheMode;
-  /** As the client named it; the manifest's otherwise. */
+  /** Strict deadline set by the client; undefined for the manifest's default. */
   readonly deadlineMs: number | undefined;
-  /** Whether the client has the answers to these keys already. They are then neither looked up nor computed. */
+  /** Whether the client already has the response for these keys; then nothing is looked up or computed. */
   readonly isNotModified?: (keys: readonly string[]) => Promise<boolean>;
 }
 
 export interface Prediction {
   readonly model: string;
   readonly version: number;
-  /** As of SelectedVersion. */
+  /** See SelectedVersion. */
   readonly isCanarySplit: boolean;
-  /** Empty where the client holds them. */
+  /** Empty if the client already has them. */
   readonly outcomes: readonly CascadeOutcome[];
   readonly tierUsage: readonly TierUsage[];
-  /** Absent where no cache was asked, since the client holds the answers. */
+  /** Absent if the client already has the response, so that no cache was read. */
   readonly cacheResult?: CacheStatus;
-  /** Of the tenant, the version and all inputs: equal requests have equal keys. */
+  /** One key per input, over the tenant, the version and the parameters. Equal requests have equal keys. */
   readonly cacheKeys: readonly string[];
 }
 
 export interface Predictor {
-  /** @throws every 4xx and 5xx error that DESIGN's predict route knows */
+  /** @throws every 4xx and 5xx error that the OpenAPI document lists for the predict route */
   predict(request: PredictRequest, context: RequestContext): Promise<Prediction>;
 }
 
 export interface PredictorOptions {
   readonly catalog: ModelCatalog;
-  readonly getLoadedModel: (known: ResolvedVersion) => LoadedEdgeModel;
+  readonly getLoadedModel: (resolved: ResolvedVersion) => LoadedEdgeModel;
   readonly clock: Clock;
-  /** In the order in which they are asked. */
+  /** In lookup order. */
   readonly cacheLayers: readonly CacheLayer[];
   readonly maxInputs: number;
   readonly metrics: EdgeMetrics;
-  /** Left out, nothing is checked. */
+  /** Absent turns drift checks off. */
   readonly driftCheck?: DriftCheck | undefined;
 }
 
@@ -91,7 +93,7 @@ const cachedOutcomeSchema = z.object({
 });
 
 export function createPredictor(options: PredictorOptions): Predictor {
-  const { catalog: catalogue, getLoadedModel: versions, clock, maxInputs } = options;
+  const { maxInputs } = options;
   const cache = createResultCache(
     options.cacheLayers,
     createJsonCodec<CascadeOutcome>((value) => cachedOutcomeSchema.safeParse(value).data),
@@ -101,95 +103,118 @@ export function createPredictor(options: PredictorOptions): Predictor {
     async predict(request, context) {
       if ("length" in request.inputs && request.inputs.length > maxInputs)
         throw taskErrors.tooManyInputs(request.inputs.length, maxInputs);
-      const known = await context.phases.measure("manifest", () =>
-        catalogue.resolveForRequest(request.ref, context),
+      const { cascade, digest, isCanarySplit } = await resolveCascade(
+        options,
+        request.ref,
+        context,
       );
-      context.span.setAttributes(modelAttributes(known.manifest));
-      const { cascade: served, encoder } = versions(known);
-      if (served === undefined)
-        throw encoder === undefined
-          ? servingErrors.takesTensors(known.manifest.model)
-          : servingErrors.givesEmbeddings(known.manifest.model);
-      const { manifest, task, createTiers: tiers } = served;
-      const inputs = parseInputs(request.inputs, task, manifest.input);
-      const cascade = tiers(context, request.topK);
-      checkMaxTier(manifest.model, cascade, request.maxTier);
-
+      const { manifest, task } = cascade;
       const { model, version } = manifest;
-      const counted = createInferenceMetrics(options.metrics, manifest);
-      const parameters = [request.topK, request.maxTier ?? ""];
-      const identity = {
-        tenant: context.tenant,
-        model,
-        version,
-        manifestDigest: known.digest,
-        parameters,
-      };
-      const cacheKeys = await Promise.all(
-        inputs.map(async (input) =>
-          formatCacheKey({ ...identity, input: await task.computeIdentity(input) }),
-        ),
-      );
-      const base = { model, version, isCanarySplit: known.isCanarySplit, cacheKeys };
+      const inputs = parseInputs(request.inputs, task, manifest.input);
+      const tiers = cascade.createTiers(context, request.topK);
+      checkMaxTier(model, tiers, request.maxTier);
+
+      const metrics = createInferenceMetrics(options.metrics, manifest);
+      const cacheKeys = await computeCacheKeys(cascade, digest, inputs, request, context.tenant);
+      const prediction = { model, version, isCanarySplit, cacheKeys };
       if (await request.isNotModified?.(cacheKeys)) {
-        counted.recordCacheResult("held");
-        return { ...base, outcomes: [], tierUsage: [] };
+        metrics.recordCacheResult("held");
+        return { ...prediction, outcomes: [], tierUsage: [] };
       }
 
-      let uses: readonly TierUsage[] = [];
-      const answers = await readThrough<CascadeOutcome>(cache, {
+      let tierUsage: readonly TierUsage[] = [];
+      const { values: outcomes, cacheResult } = await readThrough<CascadeOutcome>(cache, {
         keys: cacheKeys,
         cacheMode: request.cacheMode,
         context,
         isStorable,
         async compute(missing) {
-          const asked = missing.map((index) => inputs[index] as TaskInput);
-          const deadline = startRequestDeadline(clock, manifest, request.deadlineMs, context);
-          try {
-            const result = await runCascade(
-              cascade,
-              asked,
-              deadline,
-              request.maxTier,
-              counted.recordTierUsage,
-            );
-            counted.recordAnswers(result.outcomes);
-            if (request.maxTier === undefined && deadline.error === undefined) {
-              const answered = asked.map((input, row) => ({
-                input,
-                outcome: result.outcomes[row] as CascadeOutcome,
-              }));
-              options.driftCheck?.sampleRequest(
-                {
-                  model,
-                  version,
-                  deadlineMs: manifest.deadlineMs,
-                  tiers: cascade,
-                  answers: answered,
-                },
-                context,
-              );
-            }
-            uses = result.tierUsage;
-            if (result.outcomes.some(({ degraded }) => degraded)) markSpanDegraded(context);
-            return result.outcomes;
-          } finally {
-            deadline.dispose();
-          }
+          const missingInputs = missing.map((index) => inputs[index] as TaskInput);
+          const run = { manifest, tiers, inputs: missingInputs, request, metrics };
+          const result = await runRequestCascade(options, run, context);
+          tierUsage = result.tierUsage;
+          return result.outcomes;
         },
       });
-      counted.recordCacheResult(answers.cacheResult);
-      return {
-        ...base,
-        outcomes: answers.values,
-        tierUsage: uses,
-        cacheResult: answers.cacheResult,
-      };
+      metrics.recordCacheResult(cacheResult);
+      return { ...prediction, outcomes, tierUsage, cacheResult };
     },
   };
 }
 
-/** @throws unsupported_media_type, and as Task.parseInput and Task.fromBytes */
+/** @throws takes_tensors, gives_embeddings; as ModelCatalog.resolveForRequest */
+async function resolveCascade(
+  { catalog, getLoadedModel }: PredictorOptions,
+  ref: ModelRef,
+  context: RequestContext,
+): Promise<{
+  readonly cascade: LoadedCascade;
+  readonly digest: string;
+  readonly isCanarySplit: boolean;
+}> {
+  const selected = await context.phases.measure("manifest", () =>
+    catalog.resolveForRequest(ref, context),
+  );
+  const { manifest, digest, isCanarySplit } = selected;
+  context.span.setAttributes(modelAttributes(manifest));
+  const { cascade, encoder } = getLoadedModel(selected);
+  if (cascade !== undefined) return { cascade, digest, isCanarySplit };
+  throw encoder === undefined
+    ? servingErrors.takesTensors(manifest.model)
+    : servingErrors.givesEmbeddings(manifest.model);
+}
+
+async function computeCacheKeys(
+  { manifest: { model, version }, task }: LoadedCascade,
+  manifestDigest: string,
+  inputs: readonly TaskInput[],
+  { topK, maxTier }: PredictRequest,
+  tenant: string,
+): Promise<string[]> {
+  const identity = { tenant, model, version, manifestDigest, parameters: [topK, maxTier ?? ""] };
+  return await Promise.all(
+    inputs.map(async (input) =>
+      formatCacheKey({ ...identity, input: await task.computeIdentity(input) }),
+    ),
+  );
+}
+
+interface RequestCascadeRun {
+  readonly manifest: LoadedCascade["manifest"];
+  readonly tiers: readonly CascadeTier[];
+  readonly inputs: readonly TaskInput[];
+  readonly request: PredictRequest;
+  readonly metrics: InferenceMetrics;
+}
+
+/** Runs the cascade within the request's deadline, and samples the result for the drift check. */
+async function runRequestCascade(
+  { clock, driftCheck }: PredictorOptions,
+  { manifest, tiers, inputs, request: { deadlineMs, maxTier }, metrics }: RequestCascadeRun,
+  context: RequestContext,
+): Promise<CascadeResult> {
+  const { model, version } = manifest;
+  const deadline = startRequestDeadline(clock, manifest, deadlineMs, context);
+  try {
+    const result = await runCascade(tiers, inputs, deadline, maxTier, metrics.recordTierUsage);
+    const { outcomes } = result;
+    metrics.recordAnswers(outcomes);
+    if (maxTier === undefined && deadline.error === undefined) {
+      const answers = inputs.map((input, row) => ({
+        input,
+        outcome: outcomes[row] as CascadeOutcome,
+      }));
+      const answered = { model, version, deadlineMs: manifest.deadlineMs, tiers, answers };
+      driftCheck?.sampleRequest(answered, context);
+    }
+    if (outcomes.some(({ degraded }) => degraded)) markSpanDegraded(context);
+    return result;
+  } finally {
+    deadline.dispose();
+  }
+}
+
+/** @throws unsupported_media_type; as Task.parseInput and Task.decodeInput */
 function parseInputs(
   inputs: PredictRequest["inputs"],
   task: Task,

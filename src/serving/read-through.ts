@@ -1,4 +1,4 @@
-// The answers to a request's inputs, from the caches or computed: each distinct input once.
+// Read-through cache: reads the results of a request's inputs from the caches, and computes each missing distinct input once.
 
 import { servingErrors } from "./errors.ts";
 import type { ResultCache, CachedResults } from "../cache/result-cache.ts";
@@ -6,49 +6,44 @@ import type { CacheMode, CacheStatus } from "../cache/cache-policy.ts";
 import type { RequestContext } from "./request-context.ts";
 
 export interface ReadThroughRequest<Value> {
-  /** One for each input, as `cacheKey` makes them. */
+  /** One cache key per input, as `formatCacheKey` creates them. */
   readonly keys: readonly string[];
   readonly cacheMode: CacheMode;
   readonly context: RequestContext;
-  /** Whether what was found may be used; it is computed otherwise. */
+  /** Whether a cached value may be used; otherwise it is computed. */
   isUsable?(value: Value): boolean;
-  /** Whether what was computed may be stored. */
+  /** Whether a computed value may be stored. */
   isStorable?(value: Value): boolean;
-  /** @param missing indexes of the inputs that no cache has @param found what the caches have @returns one value for each of `missing` */
+  /**
+   * @param missing indexes of the inputs that are not cached
+   * @param found cached values of the other inputs
+   * @returns one value for each of `missing`
+   */
   compute(missing: readonly number[], found: readonly Value[]): Promise<readonly Value[]>;
 }
 
 export interface ReadThroughResult<Value> {
-  /** One for each input. */
+  /** One value per input. */
   readonly values: readonly Value[];
   readonly cacheResult: CacheStatus;
 }
 
-/** @throws not_cached where nothing may be computed, and as `compute` */
+/** @throws not_cached if the mode forbids computing; as `compute` */
 export async function readThrough<Value>(
   cache: ResultCache<Value>,
   request: ReadThroughRequest<Value>,
 ): Promise<ReadThroughResult<Value>> {
-  const {
-    keys,
-    cacheMode: mode,
-    context,
-    isUsable = () => true,
-    isStorable = () => true,
-  } = request;
-  if (mode === "bypass")
-    return { values: await request.compute([...keys.keys()], []), cacheResult: "bypass" }; // what was asked for is the work itself
+  const { keys, cacheMode, context, isUsable = () => true, isStorable = () => true } = request;
+  if (cacheMode === "bypass")
+    return { values: await request.compute([...keys.keys()], []), cacheResult: "bypass" }; // duplicates are computed too
   const { tenant } = context;
   const distinct = [...new Set(keys)];
-  const nothing: CachedResults<Value> = { values: [], status: "miss" };
-  const {
-    values,
-    status: result,
-    backfill: filled,
-  } = mode === "refresh"
-    ? nothing
-    : await context.phases.measure("cache", () => cache.read(distinct, tenant));
-  if (filled !== undefined) context.waitUntil(filled);
+  const noResults: CachedResults<Value> = { values: [], status: "miss" };
+  const { values, status, backfill } =
+    cacheMode === "refresh"
+      ? noResults
+      : await context.phases.measure("cache", () => cache.read(distinct, tenant));
+  if (backfill !== undefined) context.waitUntil(backfill);
 
   const known = new Map<string, Value>();
   for (const [row, key] of distinct.entries()) {
@@ -57,9 +52,9 @@ export async function readThrough<Value>(
   }
   const missing = distinct.filter((key) => !known.has(key));
   if (missing.length === 0)
-    return { values: keys.map((key) => known.get(key) as Value), cacheResult: result };
+    return { values: keys.map((key) => known.get(key) as Value), cacheResult: status };
 
-  if (mode === "only-if-cached") throw servingErrors.notCached(missing.length);
+  if (cacheMode === "only-if-cached") throw servingErrors.notCached(missing.length);
   const computed = await request.compute(
     missing.map((key) => keys.indexOf(key)),
     [...known.values()],

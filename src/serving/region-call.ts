@@ -1,4 +1,4 @@
-// What every request to a region brings along, of the request that it is made for.
+// Region call: derives the metadata of a call to a region from the client's request.
 
 import type { Deadline } from "../cascade/deadline.ts";
 import type { RegionCall } from "../region/region-client.ts";
@@ -9,7 +9,7 @@ export function createRegionCall(
   context: RequestContext,
   deadline: Deadline,
 ): RegionCall {
-  const { requestId, span, geo: place, waitUntil } = context;
+  const { requestId, span, geo, waitUntil } = context;
   return {
     model,
     version,
@@ -17,6 +17,6 @@ export function createRegionCall(
     timeoutMs: deadline.remainingMs(),
     waitUntil,
     span,
-    ...(place && { clientLocation: place }),
+    ...(geo && { clientLocation: geo }),
   };
 }

@@ -1,4 +1,4 @@
-// What one request brings along through the serving code.
+// Request context: the per-request state that the serving code passes along.
 
 import type { GeoPoint } from "../core/geo.ts";
 import type { Span } from "../core/tracing.ts";
@@ -6,18 +6,18 @@ import type { PhaseTimer } from "../telemetry/phase-timer.ts";
 
 export interface RequestContext {
   readonly requestId: string;
-  /** Of what is under way. */
+  /** Span of the current operation. */
   readonly span: Span;
-  /** Whose request it is; cached answers never cross from one to another. "" where nobody has to say who they are. */
+  /** Tenant of the credential, which isolates cached results; "" if the deployment requires no credential. */
   readonly tenant: string;
-  /** Where the client is, as far as the platform knows. */
+  /** Location of the client, if the platform knows it. */
   readonly geo: GeoPoint | undefined;
-  /** Aborts when the client has left. */
+  /** Aborts when the client disconnects. */
   readonly disconnectSignal: AbortSignal;
-  /** By the application's clock. */
+  /** Arrival time, by the application's clock. */
   readonly arrivedAtMs: number;
   readonly phases: PhaseTimer;
-  /** The model that the request named, once the catalogue knows that there is such a one. */
+  /** Model that the request names, set once the catalog has found it. */
   model?: string;
   /** Keeps work alive after the response (a Worker's `ctx.waitUntil`). */
   waitUntil(work: Promise<unknown>): void;

@@ -1,4 +1,4 @@
-// Work for a request as a span of its own, under which is traced what the work does with the context that it is given.
+// Span wrapper: runs work in a child span. Spans that the work starts from its context become children of that span.
 
 import { asEdgeTierError } from "../core/errors.ts";
 import type { SpanAttributes } from "../core/tracing.ts";
@@ -21,7 +21,7 @@ export const tierAttributes = (
   ...(inputs === undefined ? {} : { "edgetier.inputs": inputs }),
 });
 
-/** Such a request is worth looking at. */
+/** Forces recording of the trace, because degraded requests are worth inspecting. */
 export function markSpanDegraded({ span }: RequestContext): void {
   span.setAttributes({ "edgetier.degraded": true });
   span.forceRecording();
@@ -30,11 +30,11 @@ export function markSpanDegraded({ span }: RequestContext): void {
 export async function withSpan<Result>(
   context: RequestContext,
   name: string,
-  facts: SpanAttributes,
+  attributes: SpanAttributes,
   work: (context: RequestContext) => Promise<Result>,
 ): Promise<Result> {
   if (!context.span.isRecording) return await work(context);
-  const span = context.span.startChild(name, facts);
+  const span = context.span.startChild(name, attributes);
   try {
     const result = await work({ ...context, span });
     span.end();

@@ -43,6 +43,8 @@ export interface MeasuredGraph {
   readonly tier: string;
   /** Two tiers with the same graph share one bundled snapshot. */
   readonly sha256: string;
+  readonly status: "bundled" | "snapshot" | "plain" | "unsupported";
+  /** @deprecated Use `status`; the JSON output keeps this field with its old values. */
   readonly how: "bundled" | "snapshot" | "plain" | "not";
   /** Why the edge does not serve the tier. */
   readonly reason?: string | undefined;

@@ -15,7 +15,7 @@ export function suggestRemedies(
   { upload, memory, graphs }: DeploymentMeasurements,
   { config, engine }: RemedyContext,
 ): string {
-  const bundledCount = graphs.filter(({ how }) => how === "bundled").length;
+  const bundledCount = graphs.filter(({ status }) => status === "bundled").length;
   const fewerBundled = remedyIf(
     bundledCount > 0,
     `lower edgetier.bundledMemoryBytes in package.json to bundle fewer models (now ${config.bundledMemoryBytes}; ${bundledCount} bundled, ${upload.data.bytes} bytes of data); the others are read from the store`,

@@ -140,8 +140,8 @@ function checkMemory(
 /** Tiers with the same graph share one bundled session, so each graph counts once. */
 function totalBundledBytes(graphs: readonly MeasuredGraph[]): number {
   const bytesByGraph = new Map(
-    graphs.flatMap(({ how, sha256, memoryBytes }) =>
-      how === "bundled" ? [[sha256, memoryBytes ?? 0]] : [],
+    graphs.flatMap(({ status, sha256, memoryBytes }) =>
+      status === "bundled" ? [[sha256, memoryBytes ?? 0]] : [],
     ),
   );
   return [...bytesByGraph.values()].reduce((sum, bytes) => sum + bytes, 0);

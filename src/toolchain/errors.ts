@@ -39,7 +39,10 @@ export const toolchainErrorTable = {
     remedy: "Prune an FP32 graph with folded constants, before it is quantized.",
   },
   pruning_budget: { status: 400, remedy: "Raise the budget, or measure larger ratios." },
-  not_exportable: { status: 400, remedy: "Export a model with an edge tier that runs on a device." },
+  not_exportable: {
+    status: 400,
+    remedy: "Export a model with an edge tier that runs on a device.",
+  },
 } as const satisfies ErrorTable;
 
 const makeError = errorFactory(toolchainErrorTable);
@@ -87,10 +90,7 @@ export const toolchainErrors = {
   invalidSamples: (path: string, problems: readonly string[]) =>
     makeError("invalid_samples", `${path} has invalid samples: ${joinProblems(problems)}.`),
   notJudgeable: (model: string, task: string) =>
-    makeError(
-      "not_judgeable",
-      `${model} has the task ${task}, which has no labels to evaluate.`,
-    ),
+    makeError("not_judgeable", `${model} has the task ${task}, which has no labels to evaluate.`),
   riskNotReached: (
     bound: { readonly what: string; readonly epsilon: number; readonly delta: number },
     { tested, all, deadlineMs }: RiskTest,

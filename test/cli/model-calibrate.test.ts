@@ -1,10 +1,10 @@
-// `edgetier model calibrate`, and builds that state a risk, as their users meet them: a real workerd, onnxruntime-node.
+// Tests `edgetier model calibrate`, and builds with a risk, with a real workerd and onnxruntime-node.
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { modelReportSchema } from "../../src/protocol/model-report.ts";
-import { runEdgetier } from "../support/edgetier-command.ts";
+import { parseFailure, runEdgetier, runFailingEdgetier } from "../support/edgetier-command.ts";
 import { writeSamples, writeToyProject } from "../support/toy-project.ts";
 
 const SECONDS = 1000;
@@ -19,19 +19,19 @@ beforeAll(async () => {
 });
 afterAll(async () => await rm(folder, { recursive: true, force: true }));
 
-async function toy(name: string): Promise<string> {
-  await writeToyProject(join(folder, name), { deadlineMs: 600_000 }); // however busy this machine is
+async function writeToy(name: string): Promise<string> {
+  await writeToyProject(join(folder, name), { deadlineMs: 600_000 }); // no deadline passes on a busy machine
   return join(folder, name);
 }
-const projectOf = async (path: string) =>
+const readModelJson = async (path: string) =>
   JSON.parse(await readFile(join(path, "model.json"), "utf8"));
 
 describe("edgetier model calibrate", () => {
   it(
     "writes calibrations, exits and the risk into model.json, and the curves as a page",
     async () => {
-      const project = await toy("calibrated");
-      const before = await projectOf(project);
+      const project = await writeToy("calibrated");
+      const before = await readModelJson(project);
       const report = join(folder, "report.html");
       const { code, stdout, stderr } = await runEdgetier([
         "model",
@@ -49,9 +49,9 @@ describe("edgetier model calibrate", () => {
         report,
         "--json",
       ]);
-      expect([code, stderr]).toEqual([0, ""]);
+      expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
       const result = JSON.parse(stdout);
-      const after = await projectOf(project);
+      const after = await readModelJson(project);
       expect(after.risk).toEqual({
         what: "disagreement",
         epsilon: 0.2,
@@ -103,9 +103,9 @@ describe("edgetier model calibrate", () => {
   );
 
   it(
-    "writes the report that is published with it, alone where it is told to",
+    "writes the report of the model, and only the report with --report-only",
     async () => {
-      const project = await toy("reported");
+      const project = await writeToy("reported");
       const args = ["model", "calibrate", project, "--samples", samples];
       expect(
         (
@@ -120,7 +120,7 @@ describe("edgetier model calibrate", () => {
           ])
         ).code,
       ).toBe(0);
-      const calibrated = await projectOf(project);
+      const calibrated = await readModelJson(project);
       expect(calibrated.report).toBe("artifacts/report.json");
       const reportFile = join(project, calibrated.report);
       const written = modelReportSchema.parse(JSON.parse(await readFile(reportFile, "utf8")));
@@ -132,18 +132,18 @@ describe("edgetier model calibrate", () => {
       await rm(reportFile);
       const { report: _report, ...unreported } = calibrated;
       await writeFile(join(project, "model.json"), JSON.stringify(unreported));
-      expect((await runEdgetier([...args, "--as-is"])).code).toBe(0);
-      expect(await projectOf(project)).toEqual(calibrated);
+      expect((await runEdgetier([...args, "--report-only"])).code).toBe(0);
+      expect(await readModelJson(project)).toEqual(calibrated);
       expect(JSON.parse(await readFile(reportFile, "utf8"))).toEqual(written);
     },
     300 * SECONDS,
   );
 
   it(
-    "tells how a bound that is out of reach could be reached, and writes nothing",
+    "rejects a risk that too few samples can show, and writes no file",
     async () => {
-      const project = await toy("unreached");
-      const before = await projectOf(project);
+      const project = await writeToy("unreached");
+      const before = await readModelJson(project);
       const args = [
         "model",
         "calibrate",
@@ -155,18 +155,17 @@ describe("edgetier model calibrate", () => {
         "--method",
         "temperature",
       ];
-      const refused = await runEdgetier(args);
-      expect([refused.code, refused.stderr]).toEqual([
-        1,
-        expect.stringMatching(
-          /42 tested samples of 60[^]*Give 428 samples or more[^]*--or-top-only/,
-        ),
-      ]);
-      expect(await projectOf(project)).toEqual(before);
-      expect((await runEdgetier([...args, "--or-top-only", "--dry-run"])).code).toBe(0);
-      expect(await projectOf(project)).toEqual(before);
-      expect((await runEdgetier([...args, "--or-top-only"])).code).toBe(0);
-      expect(await projectOf(project)).toMatchObject({
+      expect(await runFailingEdgetier(args)).toMatchObject({
+        exitCode: 1,
+        code: "risk_not_reached",
+        detail: expect.stringMatching(/42.*60/s),
+        remedy: expect.stringMatching(/428.*--allow-last-tier-only/s),
+      });
+      expect(await readModelJson(project)).toEqual(before);
+      expect((await runEdgetier([...args, "--allow-last-tier-only", "--dry-run"])).code).toBe(0);
+      expect(await readModelJson(project)).toEqual(before);
+      expect((await runEdgetier([...args, "--allow-last-tier-only"])).code).toBe(0);
+      expect(await readModelJson(project)).toMatchObject({
         risk: { method: "last tier only" },
         tiers: [{ exit: { confidence: 1 } }, { exit: null }],
       });
@@ -176,23 +175,22 @@ describe("edgetier model calibrate", () => {
 
   it.each([
     [["--epsilon", "2"], "--epsilon"],
-    [["--risk", "ruin"], "disagreement or accuracy"],
-    [["--method", "magic"], "temperature or isotonic or vector"],
-    [["--cost", "edge=1"], "every tier"],
-    [["--cost", "moon=1"], "edge, region"],
+    [["--risk", "ruin"], "--risk"],
+    [["--method", "magic"], "--method"],
+    [["--cost", "edge=1"], "--cost"],
+    [["--cost", "moon=1"], "--cost"],
     [["--region-ms", "-1"], "--region-ms"],
   ])(
-    "refuses %j",
-    async (options, reason) => {
-      const { code, stderr } = await runEdgetier([
-        "model",
-        "calibrate",
-        await toy("usage"),
-        "--samples",
-        samples,
-        ...options,
-      ]);
-      expect([code, stderr]).toEqual([2, expect.stringContaining(reason)]);
+    "rejects %j as a usage error",
+    async (options, option) => {
+      const project = await writeToy("usage");
+      expect(
+        await runFailingEdgetier(["model", "calibrate", project, "--samples", samples, ...options]),
+      ).toMatchObject({
+        exitCode: 2,
+        code: "usage",
+        detail: expect.stringContaining(option),
+      });
     },
     60 * SECONDS,
   );
@@ -222,32 +220,34 @@ describe("edgetier model build with a risk", () => {
   };
 
   it(
-    "chooses the exits for it, and drops it where a later plan states none",
+    "chooses the exits for the risk, and drops the risk if a later plan has none",
     async () => {
-      const project = await toy("built");
+      const project = await writeToy("built");
       const tiers = ["edge", "region"].map(tierPlan);
       expect(
         (await build(project, { tiers, risk: { epsilon: 0.2, delta: 0.1, method: "temperature" } }))
           .code,
       ).toBe(0);
-      expect(await projectOf(project)).toMatchObject({
+      expect(await readModelJson(project)).toMatchObject({
         risk: { what: "disagreement", epsilon: 0.2, samples: 42 },
         tiers: [{ calibration: { outOfScope: { temperature: 1 } } }, {}],
       });
       expect((await build(project, { tiers })).code).toBe(0);
-      expect(await projectOf(project)).not.toHaveProperty("risk");
+      expect(await readModelJson(project)).not.toHaveProperty("risk");
     },
     180 * SECONDS,
   );
 
   it(
-    "wants every tier in the plan, for exits are chosen together",
+    "requires every tier in the plan, because the exits are chosen together",
     async () => {
-      const { code, stderr } = await build(await toy("half-planned"), {
-        tiers: [tierPlan("edge")],
-        risk: { epsilon: 0.2 },
-      });
-      expect([code, stderr]).toEqual([1, expect.stringContaining("does not plan for tier region")]);
+      const failure = parseFailure(
+        await build(await writeToy("half-planned"), {
+          tiers: [tierPlan("edge")],
+          risk: { epsilon: 0.2 },
+        }),
+      );
+      expect(failure).toMatchObject({ exitCode: 1, detail: expect.stringContaining("region") });
     },
     120 * SECONDS,
   );

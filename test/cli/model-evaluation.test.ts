@@ -1,10 +1,10 @@
-// The commands that judge models, as their users meet them: a small project on disk, a real workerd, onnxruntime-node.
+// Tests the commands that evaluate models, on a small project with a real workerd and onnxruntime-node.
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readProject } from "../../src/toolchain/project.ts";
-import { runEdgetier } from "../support/edgetier-command.ts";
+import { runEdgetier, runFailingEdgetier } from "../support/edgetier-command.ts";
 import { writeSamples, writeToyProject } from "../support/toy-project.ts";
 
 const SECONDS = 1000;
@@ -12,7 +12,7 @@ let folder: string;
 let toy: string;
 let samples: string;
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "edgetier-judging-"));
+  folder = await mkdtemp(join(tmpdir(), "edgetier-evaluation-"));
   toy = join(folder, "toy");
   await writeToyProject(toy);
   samples = await writeSamples(join(folder, "samples.jsonl"), [
@@ -49,7 +49,7 @@ describe("edgetier model eval", () => {
   );
 
   it(
-    "prints a table for people, with what is taken for what",
+    "prints a table with its confusions",
     async () => {
       const { code, stdout } = await runEdgetier(["model", "eval", toy, "--samples", samples]);
       expect(code).toBe(0);
@@ -61,19 +61,17 @@ describe("edgetier model eval", () => {
   );
 
   it.each([
-    ["no samples", [], 2, "--samples"],
-    [
-      "samples that are not there",
-      ["--samples", "nowhere.jsonl"],
-      1,
-      "nowhere.jsonl has no samples",
-    ],
-    ["a limit that is no number", ["--samples", "x", "--limit", "many"], 2, "--limit"],
+    ["no samples", [], 2, "usage", "--samples"],
+    ["missing samples", ["--samples", "nowhere.jsonl"], 1, "invalid_samples", "nowhere.jsonl"],
+    ["an invalid limit", ["--samples", "x", "--limit", "many"], 2, "usage", "--limit"],
   ])(
-    "refuses %s",
-    async (_, args, expected, message) => {
-      const { code, stderr } = await runEdgetier(["model", "eval", toy, ...args]);
-      expect([code, stderr]).toEqual([expected, expect.stringContaining(message)]);
+    "rejects %s",
+    async (_, args, exitCode, code, value) => {
+      expect(await runFailingEdgetier(["model", "eval", toy, ...args])).toMatchObject({
+        exitCode,
+        code,
+        detail: expect.stringContaining(value),
+      });
     },
     60 * SECONDS,
   );
@@ -81,7 +79,7 @@ describe("edgetier model eval", () => {
 
 describe("edgetier model profile", () => {
   it(
-    "tells phases in both runtimes, memory, and operators in both engines",
+    "reports phases in both runtimes, memory, and operators in both engines",
     async () => {
       const { code, stdout } = await runEdgetier([
         "model",
@@ -114,7 +112,7 @@ describe("edgetier model profile", () => {
 
 describe("edgetier model compare", () => {
   it(
-    "tells how far two projects are apart",
+    "reports the difference of two projects",
     async () => {
       const other = join(folder, "other");
       await writeToyProject(other, { tiers: [] as never });
@@ -136,18 +134,15 @@ describe("edgetier model compare", () => {
         pValue: 1,
         agreement: 1,
       });
-      const broken = await runEdgetier(["model", "compare", toy, other, "--samples", samples]);
-      expect([broken.code, broken.stderr]).toEqual([
-        1,
-        expect.stringContaining("not a valid model project"),
-      ]);
+      expect(
+        await runFailingEdgetier(["model", "compare", toy, other, "--samples", samples]),
+      ).toMatchObject({ exitCode: 1, code: "invalid_project" });
     },
     60 * SECONDS,
   );
 });
 
-describe("edgetier model build", () => {
-  const plan = {
+const plan = {
     schemaVersion: 1,
     tiers: [
       {
@@ -163,8 +158,9 @@ describe("edgetier model build", () => {
     ],
   };
 
+describe("edgetier model build", () => {
   it(
-    "judges what build.json plans, writes what it takes, and makes snapshots of it",
+    "evaluates the candidates of build.json, writes the chosen ones, and creates their snapshots",
     async () => {
       const built = join(folder, "built");
       await writeToyProject(built);
@@ -195,10 +191,10 @@ describe("edgetier model build", () => {
 
       const { code, stdout } = await runEdgetier(options);
       const result = JSON.parse(stdout);
-      expect([code, result.snapshots.map(({ tier }: { tier: string }) => tier)]).toEqual([
-        0,
-        ["edge"],
-      ]);
+      expect({ code, snapshots: result.snapshots }).toMatchObject({
+        code: 0,
+        snapshots: [{ tier: "edge" }],
+      });
       const taken = result.tiers[0].candidates.find(
         ({ name }: { name: string }) => name === result.tiers[0].chosen,
       );
@@ -210,7 +206,7 @@ describe("edgetier model build", () => {
         p50MsInNode: expect.any(Number),
       });
       expect(after.tiers[1]).toEqual(JSON.parse(before).tiers[1]);
-      // A report of other graphs than there are would be left out.
+      // A report of other graphs would be left out.
       expect((await readProject(built)).project).toMatchObject({ report: "artifacts/report.json" });
       expect(
         JSON.parse(await readFile(join(built, "artifacts/report.json"), "utf8")),
@@ -220,13 +216,16 @@ describe("edgetier model build", () => {
   );
 
   it(
-    "asks for samples where there is a plan",
+    "requires samples if there is a plan",
     async () => {
       const planned = join(folder, "planned");
       await writeToyProject(planned);
       await writeFile(join(planned, "build.json"), JSON.stringify(plan));
-      const { code, stderr } = await runEdgetier(["model", "build", planned]);
-      expect([code, stderr]).toEqual([2, expect.stringContaining("--samples")]);
+      expect(await runFailingEdgetier(["model", "build", planned])).toMatchObject({
+        exitCode: 2,
+        code: "usage",
+        detail: expect.stringContaining("--samples"),
+      });
     },
     60 * SECONDS,
   );

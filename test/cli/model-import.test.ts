@@ -1,4 +1,4 @@
-// `edgetier model import` as its users meet it.
+// Tests `edgetier model import`: the projects that it writes, and its errors.
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import { byteView } from "../../src/core/bytes.ts";
 import images from "../fixtures/images.json" with { type: "json" };
 import { tinyTokenizer } from "../fixtures/tiny-tokenizer.ts";
 import { floatTensor, intListAttribute, model, node } from "../toolchain/onnx/model-builders.ts";
-import { runEdgetier } from "../support/edgetier-command.ts";
+import { runEdgetier, runFailingEdgetier } from "../support/edgetier-command.ts";
 
 let folder: string;
 beforeAll(async () => {
@@ -74,7 +74,7 @@ const at = (name: string) => join(folder, name);
 
 describe("edgetier model import", () => {
   it(
-    "makes a project of tensors from a file alone, with its data from beside it",
+    "creates a tensor project from a file alone, with its external data",
     { timeout: 60_000 },
     async () => {
       const { code, stdout, stderr } = await runEdgetier([
@@ -93,12 +93,15 @@ describe("edgetier model import", () => {
       expect(stdout).toMatch(/^inputs +x FP32 \[\?, 2\]$/m);
       expect(stdout).toMatch(/^data from +weights\.bin$/m);
       const { project, files } = await readProject(at("sum"));
-      expect([project.task, [...files.keys()]]).toEqual(["tensor", ["artifacts/model.onnx"]]);
+      expect({ task: project.task, files: [...files.keys()] }).toEqual({
+        task: "tensor",
+        files: ["artifacts/model.onnx"],
+      });
       expect(await readFile(at("sum/model.json"), "utf8")).not.toContain(folder);
     },
   );
 
-  it("makes a project of a classifier with what its maker adds, and tries it on samples", async () => {
+  it("creates a text classification project and tries it on samples", async () => {
     const args = [
       "model",
       "import",
@@ -136,7 +139,7 @@ describe("edgetier model import", () => {
     expect((await readProject(at("moods"))).files.size).toBe(3);
   });
 
-  it("makes a project of an image classifier, and tries it on image files", async () => {
+  it("creates an image classification project and tries it on image files", async () => {
     const nodes = [
       node("GlobalAveragePool data -> pooled"),
       node("Flatten pooled -> flat"),
@@ -194,7 +197,7 @@ describe("edgetier model import", () => {
     expect((await readProject(at("images-model"))).project.task).toBe("image-classification");
   });
 
-  it("overwrites a project only where it is told to", async () => {
+  it("overwrites a project only with --replace", async () => {
     const args = [
       "model",
       "import",
@@ -205,50 +208,44 @@ describe("edgetier model import", () => {
       "region",
     ];
     expect((await runEdgetier(args)).code).toBe(0);
-    const again = await runEdgetier(args);
-    expect([again.code, again.stderr]).toEqual([
-      1,
-      expect.stringContaining("There is a model project in"),
-    ]);
+    expect(await runFailingEdgetier(args)).toMatchObject({ exitCode: 1, code: "project_exists" });
     expect((await runEdgetier([...args, "--replace"])).code).toBe(0);
   });
 
-  it("names all that is missing, and writes nothing", async () => {
-    const { code, stdout, stderr } = await runEdgetier([
-      "model",
-      "import",
-      at("moods.onnx"),
-      "--out",
-      at("nothing"),
-    ]);
-    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(stderr).toMatch(
-      /its labels are not known; it is not known how a text becomes its input.*--labels.*--tokenizer/s,
-    );
-    await expect(readFile(at("nothing/model.json"))).rejects.toThrow("ENOENT");
+  it("names every missing option and writes no file", async () => {
+    expect(
+      await runFailingEdgetier(["model", "import", at("moods.onnx"), "--out", at("nothing")]),
+    ).toMatchObject({
+      exitCode: 1,
+      stdout: "",
+      code: "not_importable",
+      remedy: expect.stringMatching(/--labels.*--tokenizer/s),
+    });
+    await expect(readFile(at("nothing/model.json"))).rejects.toMatchObject({ code: "ENOENT" });
   });
 
   it.each([
-    [["missing.onnx"], 1, "cannot be read"],
-    [["moods.onnx", "--task", "translation"], 2, "--task"],
-    [["moods.onnx", "--name", "Not a name"], 2, '--name "Not a name" must be'],
-    [["moods.onnx", "--mean", "1,2"], 2, "--mean"],
-    [["moods.onnx", "--deadline-ms", "soon"], 2, "--deadline-ms"],
+    [["missing.onnx"], 1, "model_file_unreadable", "missing.onnx"],
+    [["moods.onnx", "--task", "translation"], 2, "usage", "--task"],
+    [["moods.onnx", "--name", "Not a name"], 2, "usage", "--name"],
+    [["moods.onnx", "--mean", "1,2"], 2, "usage", "--mean"],
+    [["moods.onnx", "--deadline-ms", "soon"], 2, "usage", "--deadline-ms"],
     [
       ["moods.onnx", "--task", "tensor", "--samples", "moods.jsonl"],
       1,
-      "no samples that this model takes",
+      "invalid_tensor_samples",
+      "moods.jsonl",
     ],
-  ])("answers %j with exit code %i and what was wrong", async (args, expected, problem) => {
+  ])("rejects %j with exit code %i and %s", async (args, exitCode, code, value) => {
     await mkdir(at("unused"), { recursive: true });
-    const { code, stdout, stderr } = await runEdgetier([
-      "model",
-      "import",
-      ...args.map((arg) => (/\.(onnx|jsonl|txt|json)$/.test(arg) ? at(arg) : arg)),
-      "--out",
-      at("unused"),
-    ]);
-    expect({ code, stdout }).toEqual({ code: expected, stdout: "" });
-    expect(stderr).toContain(problem);
+    expect(
+      await runFailingEdgetier([
+        "model",
+        "import",
+        ...args.map((arg) => (/\.(onnx|jsonl|txt|json)$/.test(arg) ? at(arg) : arg)),
+        "--out",
+        at("unused"),
+      ]),
+    ).toMatchObject({ exitCode, stdout: "", code, detail: expect.stringContaining(value) });
   });
 });

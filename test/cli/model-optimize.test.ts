@@ -1,15 +1,15 @@
-// `edgetier model optimise` as its users meet it.
+// Tests `edgetier model optimize`: its files, its tables and JSON, and its errors.
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseModel, serializeModel } from "../../src/toolchain/onnx/model-file.ts";
 import { floatTensor, int64Tensor, model, node } from "../toolchain/onnx/model-builders.ts";
-import { runEdgetier } from "../support/edgetier-command.ts";
+import { runEdgetier, runFailingEdgetier } from "../support/edgetier-command.ts";
 
 let folder: string;
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "edgetier-optimise-"));
+  folder = await mkdtemp(join(tmpdir(), "edgetier-optimize-"));
   const nodes = [
     node("MatMul x w -> h"),
     node("Add h b -> g"),
@@ -42,11 +42,11 @@ const write = (name: string, sample: ReturnType<typeof model>) =>
   writeFile(join(folder, name), serializeModel(sample));
 const at = (name: string) => join(folder, name);
 
-describe("edgetier model optimise", () => {
-  it("writes a smaller graph, and tells what each pass did and how far the answers are off", async () => {
+describe("edgetier model optimize", () => {
+  it("writes a smaller graph and prints the effect of each pass and the differences", async () => {
     const { code, stdout, stderr } = await runEdgetier([
       "model",
-      "optimise",
+      "optimize",
       at("full.onnx"),
       "-o",
       at("small.onnx"),
@@ -63,10 +63,10 @@ describe("edgetier model optimise", () => {
     ).toEqual(["Gemm", "Relu"]);
   });
 
-  it("runs the passes that are named, ONNX Runtime's among them, and says which operators are its own", async () => {
+  it("runs the named passes, and lists the operators that only ONNX Runtime has", async () => {
     const { code, stdout } = await runEdgetier([
       "model",
-      "optimise",
+      "optimize",
       at("full.onnx"),
       "-o",
       at("fused.onnx"),
@@ -81,20 +81,19 @@ describe("edgetier model optimise", () => {
       "onnxruntime-extended",
     ]);
     expect(foreignOperators).toEqual({ "com.microsoft.FusedGemm": 1 });
-    expect([after.nodes, after.bytes, check.problems]).toEqual([
-      1,
-      (await readFile(at("fused.onnx"))).byteLength,
-      [],
-    ]);
+    const { byteLength } = await readFile(at("fused.onnx"));
+    expect({ after, check }).toMatchObject({
+      after: { nodes: 1, bytes: byteLength },
+      check: { problems: [] },
+    });
   });
 
-  it("checks on samples that are given, where none can be made up", async () => {
-    const args = ["model", "optimise", at("picky.onnx"), "-o", at("picky-small.onnx")];
-    const refused = await runEdgetier(args);
-    expect([refused.code, refused.stderr]).toEqual([
-      1,
-      expect.stringContaining("does not run on made-up inputs"),
-    ]);
+  it("checks the graph on --samples if it does not run on made-up inputs", async () => {
+    const args = ["model", "optimize", at("picky.onnx"), "-o", at("picky-small.onnx")];
+    expect(await runFailingEdgetier(args)).toMatchObject({
+      exitCode: 1,
+      code: "not_checked",
+    });
     await writeFile(
       at("samples.jsonl"),
       JSON.stringify({
@@ -103,28 +102,28 @@ describe("edgetier model optimise", () => {
         ],
       }),
     );
-    const { code, stdout } = await runEdgetier([...args, "--samples", at("samples.jsonl")]);
-    expect([code, stdout]).toEqual([0, expect.stringContaining("in 1 runs")]);
+    const checked = await runEdgetier([...args, "--samples", at("samples.jsonl"), "--json"]);
+    expect({ exitCode: checked.code, ...JSON.parse(checked.stdout) }).toMatchObject({
+      exitCode: 0,
+      check: { runs: 1 },
+    });
   });
 
+  const smaller = ["full.onnx", "-o", "x.onnx"];
   it.each([
-    [["missing.onnx", "-o", "x.onnx"], 1, "cannot be read"],
-    [["full.onnx"], 2, "Missing required argument: --out"],
-    [["full.onnx", "-o", "x.onnx", "--passes", "everything"], 1, 'There is no pass "everything"'],
-    [["full.onnx", "-o", "x.onnx", "--tolerance", "much"], 2, "--tolerance"],
-    [["full.onnx", "-o", "no/such/folder/x.onnx"], 2, "cannot be written"],
-    [
-      ["full.onnx", "-o", "x.onnx", "--samples", "none.jsonl"],
-      1,
-      "no samples that this model takes",
-    ],
-  ])("answers %j with exit code %i and what was wrong", async (args, expected, problem) => {
-    const { code, stdout, stderr } = await runEdgetier([
-      "model",
-      "optimise",
-      ...args.map((arg) => (/onnx|jsonl/.test(arg) && arg.includes(".") ? at(arg) : arg)),
-    ]);
-    expect({ code, stdout }).toEqual({ code: expected, stdout: "" });
-    expect(stderr).toContain(problem);
+    [["missing.onnx", "-o", "x.onnx"], 1, "model_file_unreadable", "missing.onnx"],
+    [["full.onnx"], 2, "usage", "--out"],
+    [[...smaller, "--passes", "everything"], 1, "unknown_pass", '"everything"'],
+    [[...smaller, "--tolerance", "much"], 2, "usage", "--tolerance"],
+    [["full.onnx", "-o", "no/such/folder/x.onnx"], 2, "usage", "no/such/folder/x.onnx"],
+    [[...smaller, "--samples", "none.jsonl"], 1, "invalid_tensor_samples", "none.jsonl"],
+  ])("rejects %j with exit code %i and %s", async (args, exitCode, code, value) => {
+    expect(
+      await runFailingEdgetier([
+        "model",
+        "optimize",
+        ...args.map((arg) => (/onnx|jsonl/.test(arg) && arg.includes(".") ? at(arg) : arg)),
+      ]),
+    ).toMatchObject({ exitCode, stdout: "", code, detail: expect.stringContaining(value) });
   });
 });

@@ -81,17 +81,16 @@ describe("keys", () => {
   it("are not read from what has none", async () => {
     expect(
       parseFailure(
-        await run(["keys", "show", join(import.meta.dirname, "../../package.json"), "--json"]),
-      ),
+        await run(["keys", "show", join(import.meta.dirname, "../../package.json")]),
     ).toMatchObject({ code: "invalid_signing_key" });
     expect(
-      parseFailure(await run(["keys", "show", join(folder, "missing"), "--json"])),
+      parseFailure(await run(["keys", "show", join(folder, "missing")]),
     ).toMatchObject({ code: "usage" });
   });
 });
 
 describe("signed publishing", () => {
-  it("signs, verifies, and publishes nothing that would not be trusted", async () => {
+  it("signs, verifies, and rejects versions that edges would not trust", async () => {
     await s3.empty();
     const [old, next] = [await generateKey("old.pem"), await generateKey("next.pem")];
     const trustOld = { EDGETIER_TRUSTED_KEYS: old.publicKey };
@@ -109,40 +108,35 @@ describe("signed publishing", () => {
       signedBy: [old.keyId],
       isVerified: true,
     });
-    expect((await run(["inspect", "sample"])).stdout).toContain(
-      `signed by ${old.keyId}: not verified`,
-    );
+    expect(await json(["inspect", "sample"])).toMatchObject({
+      signedBy: [old.keyId],
+      isVerified: false,
+    });
 
     const sample = join(folder, "sample");
     expect(
-      parseFailure(await run(["publish", sample, "--no-snapshots", "--json"], trustOld)),
-    ).toMatchObject({
-      code: "would_not_be_trusted",
-      detail: expect.stringContaining("not signed"),
-    });
+      parseFailure(await run(["publish", sample, "--no-snapshots"], trustOld),
+    ).toMatchObject({ exitCode: 1, code: "would_not_be_trusted" });
     expect(
       parseFailure(
         await run(
-          ["publish", sample, "--no-snapshots", "--json", "--sign-key", next.file],
-          trustOld,
-        ),
+        ["publish", sample, "--no-snapshots", "--sign-key", next.file],
+        trustOld,
       ),
     ).toMatchObject({ code: "would_not_be_trusted" });
     expect(
       parseFailure(
-        await run(["inspect", "sample", "--json"], { EDGETIER_TRUSTED_KEYS: next.publicKey }),
-      ),
+        await run(["inspect", "sample"], { EDGETIER_TRUSTED_KEYS: next.publicKey }),
     ).toMatchObject({ code: "manifest_untrusted" });
     expect(
       parseFailure(
-        await run(["promote", "sample", "1", "--json"], { EDGETIER_TRUSTED_KEYS: next.publicKey }),
-      ),
+        await run(["promote", "sample", "1"], { EDGETIER_TRUSTED_KEYS: next.publicKey }),
     ).toMatchObject({ code: "manifest_untrusted" });
     expect(
-      parseFailure(await run(["list", "--json"], { EDGETIER_TRUSTED_KEYS: "nonsense" })),
+      parseFailure(await run(["list"], { EDGETIER_TRUSTED_KEYS: "nonsense" }),
     ).toMatchObject({ code: "invalid_configuration" });
 
-    // Rotation: both keys are trusted, and sign; then the old one goes.
+    // Rotation: both keys sign and are trusted until the old one is removed.
     const trustBoth = { EDGETIER_TRUSTED_KEYS: `${old.publicKey},${next.publicKey}` };
     const keys = `${await readFile(old.file, "utf8")},${await readFile(next.file, "utf8")}`;
     expect(await publish("b", [], { ...trustBoth, EDGETIER_SIGNING_KEYS: keys })).toMatchObject({
@@ -155,7 +149,7 @@ describe("signed publishing", () => {
       ).toMatchObject({ isVerified: true });
   });
 
-  it("tells where a version came from, and neither path nor host", async () => {
+  it("records the provenance of a version without paths and hosts", async () => {
     const { manifest } = await json(["inspect", "sample@2"]);
     expect(manifest.provenance).toMatchObject({
       dataset: "none",
@@ -171,25 +165,23 @@ describe("signed publishing", () => {
 });
 
 describe("aliases", () => {
-  it("are promoted, given a share, and rolled back", async () => {
+  it("are promoted, weighted, and rolled back", async () => {
     await s3.empty();
     for (const seed of ["a", "b"]) await publish(seed);
     await publish("c", ["--alias", "night"]);
     expect(
       (await run(["promote", "sample", "night", "--alias", "canary", "--weight", "0.05"])).stdout,
-    ).toBe("sample@canary: none -> version 3, weight 0.05\n");
+    ).toMatch(/sample@canary\b.*\b3\b.*0\.05/);
     expect(await json(["promote", "sample", "canary"])).toEqual({
       model: "sample",
       alias: "stable",
       before: { version: 2, weight: null, previous: [1] },
       after: { version: 3, weight: null, previous: [2, 1] },
     });
-    expect((await run(["list"])).stdout).toContain(
-      "stable=3 (2 before), night=3, canary=3 (weight 0.05)",
+    expect((await run(["list"])).stdout).toMatch(
+      /stable=3 \(.*2.*\), night=3, canary=3 \(weight 0\.05\)/,
     );
-    expect((await run(["rollback", "sample"])).stdout).toBe(
-      "sample@stable: version 3 -> version 2\n",
-    );
+    expect((await run(["rollback", "sample"])).stdout).toMatch(/sample@stable\b.*\b3\b.*\b2\b/);
     expect(await json(["rollback", "sample"])).toMatchObject({
       before: { version: 2 },
       after: { version: 1 },
@@ -198,21 +190,24 @@ describe("aliases", () => {
       code: "nothing_before",
     });
   });
+});
 
+describe("arguments", () => {
   it.each([
-    [["promote", "sample", "1", "--weight", "0.5"], "beside stable"],
-    [["promote", "sample", "1", "--alias", "canary", "--weight", "5%"], "--weight 5%"],
-    [["promote", "sample", "1", "--alias", "canary", "--weight", "1.5"], "--weight 1.5"],
-    [["promote", "sample", "1", "--alias", "NO"], "--alias NO"],
+    [["promote", "sample", "1", "--weight", "0.5"], "stable"],
+    [["promote", "sample", "1", "--alias", "canary", "--weight", "5%"], "5%"],
+    [["promote", "sample", "1", "--alias", "canary", "--weight", "1.5"], "1.5"],
+    [["promote", "sample", "1", "--alias", "NO"], "NO"],
     [["promote", "sample"], "TO"],
-    [["gc", "--keep", "0"], "--keep 0"],
-    [["gc", "--older-than", "soon"], "--older-than soon"],
-    [["keys"], "Say which command"],
-  ])("answers %j with exit code 2 and what was wrong", async (args, problem) => {
-    expect(await run(args)).toMatchObject({
-      code: 2,
+    [["gc", "--keep", "0"], "--keep"],
+    [["gc", "--older-than", "soon"], "--older-than"],
+    [["keys"], "generate"],
+  ])("%j are a usage error that names %s", async (args, value) => {
+    expect(await runFailing(args)).toMatchObject({
+      exitCode: 2,
       stdout: "",
-      stderr: expect.stringContaining(problem),
+      code: "usage",
+      detail: expect.stringContaining(value),
     });
   });
 
@@ -222,13 +217,13 @@ describe("aliases", () => {
     [["promote", "sample", "nightly"], "alias_not_found"],
     [["rollback", "nothing"], "model_not_found"],
     [["rollback", "sample@2"], "invalid_model_name"],
-  ])("says what is wrong with %j", async (args, code) => {
-    expect(parseFailure(await run([...args, "--json"]))).toMatchObject({ stdout: "", code });
+  ])("%j fail with %s", async (args, code) => {
+    expect(await runFailing(args)).toMatchObject({ exitCode: 1, stdout: "", code });
   });
 });
 
-describe("garbage", () => {
-  it("is told, and then deleted", async () => {
+describe("garbage collection", () => {
+  it("lists the garbage with --dry-run, and then deletes it", async () => {
     await s3.empty();
     for (const seed of ["a", "b", "c", "d"]) await publish(seed);
     await json(["promote", "sample", "4", "--alias", "night"]);
@@ -239,18 +234,17 @@ describe("garbage", () => {
       versions: [],
       artifacts: [],
       isDryRun: false,
-    }); // all of it is young
+    }); // every version is younger than the default age
     const all = ["gc", "--keep", "2", "--older-than", "0m"];
-    const foretold = await run([...all, "--dry-run"]);
-    expect(foretold.stdout).toMatch(
-      /would delete sample@2\nwould delete sample@1\nwould delete 2 versions and 2 artifacts, .*\nwould keep 2 versions and 4 artifacts/,
-    );
-    expect((await json(["list"])).models[0].versions).toEqual([1, 2, 3, 4]);
-    expect(await json(all)).toMatchObject({
+    const garbage = {
       versions: [{ version: 2 }, { version: 1 }],
       artifacts: [{}, {}],
       kept: { versions: 2, artifacts: 4 },
-    });
+    };
+    expect((await run([...all, "--dry-run"])).stdout).toMatch(/sample@2\n.*sample@1\n/);
+    expect(await json([...all, "--dry-run"])).toMatchObject({ ...garbage, isDryRun: true });
+    expect((await json(["list"])).models[0].versions).toEqual([1, 2, 3, 4]);
+    expect(await json(all)).toMatchObject({ ...garbage, isDryRun: false });
     expect((await json(["list"])).models[0].versions).toEqual([3, 4]);
     for (const version of [3, 4])
       expect((await run(["inspect", `sample@${version}`])).stdout).toContain("verified");

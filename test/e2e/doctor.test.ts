@@ -43,6 +43,7 @@ describe("doctor", () => {
     const intent = diagnosis.graphs.find(({ model }) => model === "intent");
     expect(intent).toMatchObject({
       tier: "edge-int8",
+      status: "bundled",
       how: "bundled",
       memoryBytes: expect.any(Number),
     });

@@ -70,6 +70,27 @@ function saveProcessState(): () => void {
   };
 }
 
+/** The last error that a failed command printed with `--json`, next to its exit code. */
+export interface CommandFailure {
+  readonly exitCode: number | null;
+  readonly stdout: string;
+  readonly code: string;
+  readonly detail: string;
+  readonly remedy: string;
+}
+
+export const parseFailure = ({ code: exitCode, stdout, stderr }: CommandResult): CommandFailure => ({
+  ...JSON.parse(stderr.trim().split("\n").at(-1) ?? ""),
+  exitCode,
+  stdout,
+});
+
+/** Runs a command with `--json` in this process; it has to fail. */
+export const runFailingEdgetier = async (
+  args: readonly string[],
+  environment: Environment = {},
+): Promise<CommandFailure> => parseFailure(await runEdgetier([...args, "--json"], environment));
+
 interface CapturedOutput {
   stdout(): string;
   stderr(): string;

@@ -67,7 +67,7 @@ export function embeddingProject({
   model = "vectors",
   pooling = "mean",
   places = ["edge"],
-  normalize: normalise = true,
+  normalize = true,
   deadlineMs = 1_000,
 }: EmbeddingModelOptions = {}): PublishSource {
   const tiers = places.map((place) => ({
@@ -98,7 +98,7 @@ export function embeddingProject({
     task: "embedding",
     input: { maxBytes: MAX_TEXT_BYTES },
     dimensions: DIMENSIONS,
-    normalise,
+    normalize,
     deadlineMs,
     tiers,
   });

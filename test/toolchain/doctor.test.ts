@@ -48,6 +48,7 @@ const bundled: MeasuredGraph = {
   model: "a",
   tier: "edge",
   sha256: "01",
+  status: "bundled",
   how: "bundled",
   memoryBytes: 1500,
   measuredInputs: 9,
@@ -188,8 +189,8 @@ describe("what is restored at start", () => {
       memoryOf([
         bundled,
         { ...bundled, sha256: "02", memoryBytes: 20 },
-        { ...bundled, sha256: "03", how: "snapshot" },
-        { ...bundled, sha256: "04", how: "not", reason: "why", memoryBytes: null },
+        { ...bundled, sha256: "03", status: "snapshot", how: "snapshot" },
+        { ...bundled, sha256: "04", status: "unsupported", how: "not", reason: "why", memoryBytes: null },
       ]),
     ).toBe(1520);
   });

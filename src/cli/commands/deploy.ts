@@ -70,7 +70,10 @@ export const command = defineCommand({
       default: true,
       negativeDescription: "Skip the measurement",
     },
-    "dry-run": { type: "boolean", description: "Show every step, and run only those that change nothing" },
+    "dry-run": {
+      type: "boolean",
+      description: "Show every step, and run only those that change nothing",
+    },
     ...signingArgs,
     ...storeArgs,
     ...jsonArg,
@@ -124,9 +127,7 @@ export const command = defineCommand({
       else if (deployed.versionId !== undefined) printLine(`\nDeployed: ${deployed.url}`);
     } catch (error) {
       if (json) printJson({ ok: false, steps: steps.reports() });
-      throw shutdown.signal.aborted
-        ? cliErrors.interrupted(String(shutdown.signal.reason))
-        : error;
+      throw shutdown.signal.aborted ? cliErrors.interrupted(String(shutdown.signal.reason)) : error;
     } finally {
       await rm(scratchFolder, { recursive: true, force: true });
     }

@@ -21,7 +21,14 @@ import { reasonOf } from "../../core/errors.ts";
 import { measureDeployment } from "../doctor/measure-deployment.ts";
 import { PROJECT_ROOT } from "../local/paths.ts";
 import { createShutdownSignal } from "../local/shutdown-signal.ts";
-import { formatBytes, jsonArg, printJson, printLine, printWarning, renderTable } from "../output.ts";
+import {
+  formatBytes,
+  jsonArg,
+  printJson,
+  printLine,
+  printWarning,
+  renderTable,
+} from "../output.ts";
 
 export const command = defineCommand({
   meta: {
@@ -47,9 +54,7 @@ export const command = defineCommand({
       log: args.json ? () => {} : printLine,
       signal: shutdown.signal,
     }).catch((error: unknown) => {
-      throw shutdown.signal.aborted
-        ? cliErrors.interrupted(String(shutdown.signal.reason))
-        : error;
+      throw shutdown.signal.aborted ? cliErrors.interrupted(String(shutdown.signal.reason)) : error;
     });
     const diagnosis = diagnose(measured, { config, limits, engine: report.engine });
     if (args.json) printJson(diagnosis);
@@ -102,15 +107,15 @@ const formatValue = ({ unit }: LimitCheck, value: number | null): string =>
 const formatVerdict = ({ limit, measured, ok }: LimitCheck): string =>
   limit === null || measured === null ? "-" : ok ? "yes" : "NO";
 
-function describeStart({ how, reason }: MeasuredGraph): string {
-  switch (how) {
+function describeStart({ status, reason }: MeasuredGraph): string {
+  switch (status) {
     case "bundled":
       return "bundled snapshot, restored before the first request";
     case "snapshot":
       return "snapshot in the model store";
     case "plain":
       return "model in the model store, with the full engine";
-    case "not":
+    case "unsupported":
       return `unsupported: ${reason}`;
   }
 }

@@ -17,7 +17,8 @@ import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../outp
 export const command = defineCommand({
   meta: {
     name: "build",
-    description: "Build the engine and the snapshots that the Worker bundles, unless they are up to date",
+    description:
+      "Build the engine and the snapshots that the Worker bundles, unless they are up to date",
   },
   args: {
     models: {
@@ -67,10 +68,13 @@ export const command = defineCommand({
 });
 
 function summary({ engine, full, graphs, validation, fallback }: EngineReport): string {
-  const sizeCells = ({ bytes, gzipBytes }: { readonly bytes: number; readonly gzipBytes: number }) => [
-    formatBytes(bytes),
-    `${formatBytes(gzipBytes)} gzip`,
-  ];
+  const sizeCells = ({
+    bytes,
+    gzipBytes,
+  }: {
+    readonly bytes: number;
+    readonly gzipBytes: number;
+  }) => [formatBytes(bytes), `${formatBytes(gzipBytes)} gzip`];
   const rows = [
     ["full engine", ...sizeCells(full), full.sha256.slice(0, 12)],
     engine.kind === "cut"
@@ -113,7 +117,10 @@ async function addTrappedFunctions(
   });
   const { sha256 } = await prepareEngine({ outDir: ENGINE_FOLDER, log });
   const { calledFunctions, otherEngineCount } = parseTrapLog(text, sha256);
-  const functions = await resolveFunctionIndices(calledFunctions, join(ENGINE_FOLDER, "engine.wasm"));
+  const functions = await resolveFunctionIndices(
+    calledFunctions,
+    join(ENGINE_FOLDER, "engine.wasm"),
+  );
   await addKeepFunctions(configFolder, functions);
   log(
     `${path}: ${functions.length === 0 ? "no function was missing" : `functions ${functions.join(", ")} were added to edgetier.keepFunctions in package.json`}`,

@@ -103,7 +103,10 @@ export async function readTaskChoice(
     fit: args.fit,
   };
   if (image.std?.some((value) => value <= 0) === true)
-    throw cliErrors.usage("--std contains a value that is not above 0; pass a positive number for each channel", command);
+    throw cliErrors.usage(
+      "--std contains a value that is not above 0; pass a positive number for each channel",
+      command,
+    );
   return {
     task,
     labels,
@@ -172,6 +175,9 @@ function parseSize(
   if (text === undefined) return undefined;
   const [, width, height] = /^(\d{1,4})x(\d{1,4})$/.exec(text) ?? [];
   if (width === undefined || height === undefined)
-    throw cliErrors.usage(`--size is ${JSON.stringify(text)}; expected a form such as 224x224`, command);
+    throw cliErrors.usage(
+      `--size is ${JSON.stringify(text)}; expected a form such as 224x224`,
+      command,
+    );
   return { width: Number(width), height: Number(height) };
 }

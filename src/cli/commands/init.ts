@@ -67,9 +67,7 @@ export const command = defineCommand({
     const options = starter.importOptions.map((option) =>
       option.startsWith("recipe/") ? join(folder, option) : option,
     );
-    createProgressPrinter(args.json === true)(
-      "checking the model in its serving runtimes",
-    );
+    createProgressPrinter(args.json === true)("checking the model in its serving runtimes");
     const { tried, imported } = await importProject([
       join(folder, STARTER_MODEL),
       "--name",
@@ -89,7 +87,7 @@ export const command = defineCommand({
       return printJson({ model: name.data, task: args.task, folder, written, tried });
     for (const path of written) printLine(`created  ${path}`);
     printLine(
-      `\n${name.data} ${starter.description}. ${tried.right ?? tried.samples} of ${tried.samples} samples were ${tried.right === undefined ? "answered" : "classified correctly"}, in the place ${imported.project.tiers[0]?.place}.`,
+      `\n${name.data} ${starter.description}. ${tried.right ?? tried.samples} of ${tried.samples} samples were ${tried.right === undefined ? "answered" : "classified correctly"}, at the ${imported.project.tiers[0]?.place}.`,
     );
   },
 });

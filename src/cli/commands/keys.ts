@@ -96,7 +96,10 @@ function parseArgument<Schema extends z.ZodType>(
 
 function formatExpiry(days: string): string {
   if (!/^\d{1,5}$/.test(days) || days === "0")
-    throw cliErrors.usage(`--expires-in-days is ${JSON.stringify(days)}; expected a whole number of days from 1`, COMMAND);
+    throw cliErrors.usage(
+      `--expires-in-days is ${JSON.stringify(days)}; expected a whole number of days from 1`,
+      COMMAND,
+    );
   return new Date(Date.now() + Number(days) * DAY_MS).toISOString();
 }
 

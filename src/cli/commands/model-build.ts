@@ -1,5 +1,5 @@
-// `edgetier model build <folder>`: makes what a project is published with. With a build.json, that is the tiers' graphs, of
-// many candidates those that are worth it, and the report of what they do; and always the snapshots of its edge tiers.
+// `edgetier model build <folder>`: builds the files that a project is published with. With a build.json, these are the best
+// candidates' graphs and their report. Snapshots of the edge tiers are always built.
 
 import { cliErrors } from "../errors.ts";
 import { join } from "node:path";
@@ -26,13 +26,13 @@ import { parseRisk } from "./risk-args.ts";
 import { parseCount, samplesArgs } from "./samples-args.ts";
 
 const NAME = "edgetier model build";
-const DEFAULT_CALIBRATION_SAMPLES = 256;
+const MAX_RANGE_SAMPLES = 256;
 
 export const command = defineCommand({
   meta: {
     name: "build",
     description:
-      "Make what a project is published with: the graphs that its build.json plans, judged, and the snapshots of its edge tiers",
+      "Build the graphs that build.json plans, evaluate them, and create the snapshots of the edge tiers",
   },
   args: {
     folder: {
@@ -43,17 +43,17 @@ export const command = defineCommand({
     samples: {
       ...samplesArgs.samples,
       required: false,
-      description: `${samplesArgs.samples.description}. What candidates are judged on; needed where there is a build.json`,
+      description: `${samplesArgs.samples.description}. Candidates are evaluated on them; required with a build.json`,
     },
     calibration: {
       type: "string",
       valueHint: "path",
       description:
-        "Samples that ranges are found on, none of them among --samples; needed where there is a build.json",
+        "Samples for quantization ranges, none of them in --samples; required with a build.json",
     },
     limit: samplesArgs.limit,
-    rounds: { type: "string", valueHint: "n", description: "Of the latency's measurement" },
-    "dry-run": { type: "boolean", description: "Show the table, and write nothing" },
+    rounds: { type: "string", valueHint: "n", description: "Number of timing rounds" },
+    "dry-run": { type: "boolean", description: "Show the table and write no files" },
     ...jsonArg,
   },
   async run({ args }) {
@@ -65,14 +65,14 @@ export const command = defineCommand({
       if (args["dry-run"] !== true) {
         await writeBuiltProject(args.folder, built);
         report = await writeReport(args.folder, samples);
-        log(`The report that is published with it is of ${report.tested} samples`);
+        log(`The report to publish covers ${report.tested} samples`);
       }
     }
     if (args["dry-run"] === true) {
       if (args.json) printJson({ tiers: built?.tiers.map(toResult) ?? [] });
       return;
     }
-    const { source, skippedTiers: without } = await createProjectSnapshots(
+    const { source, skippedTiers } = await createProjectSnapshots(
       await readProject(args.folder),
       log,
     );
@@ -87,13 +87,13 @@ export const command = defineCommand({
         tiers: built?.tiers.map(toResult) ?? [],
         ...(report && { tested: report.tested }),
         snapshots,
-        without,
+        without: skippedTiers,
       });
     for (const { tier, bytes, memoryBytes } of snapshots)
       printLine(
         `snapshot of ${tier}: ${formatBytes(bytes)}, ${formatBytes(memoryBytes)} of memory`,
       );
-    for (const { tier, reason } of without) printLine(`${tier}: no snapshot. ${reason}`);
+    for (const { tier, reason } of skippedTiers) printLine(`${tier}: no snapshot. ${reason}`);
   },
 });
 
@@ -105,7 +105,7 @@ interface BuildArgs {
   readonly rounds?: string | undefined;
 }
 
-/** @returns nothing where there is no build.json */
+/** Builds the tiers that build.json plans. Returns an empty object without a build.json. */
 async function buildTiers({ folder, samples, calibration, limit, rounds }: BuildArgs): Promise<{
   readonly built?: BuiltProject;
   readonly samples?: readonly LabeledSample[];
@@ -114,44 +114,44 @@ async function buildTiers({ folder, samples, calibration, limit, rounds }: Build
   if (plan === undefined) return {};
   if (samples === undefined || calibration === undefined)
     throw cliErrors.usage(
-      `${join(folder, "build.json")} plans candidates: name --samples to judge them on, and --calibration to find ranges on`,
+      `${join(folder, "build.json")} plans candidates, which need samples; pass --samples for their evaluation and --calibration for their ranges`,
       NAME,
     );
   const source = await readProjectWithSources(folder, plan);
   const project = requireClassification(source.project);
-  const [most, roundCount] = [
+  const [maxSamples, roundCount] = [
     parseCount("--limit", limit, NAME),
     parseCount("--rounds", rounds, NAME),
   ];
   const options = { task: getTask(project.task), limits: project.input };
-  const [questions, ranges] = [
-    await readSamples(samples, { ...options, limit: most }),
-    await readSamples(calibration, { ...options, limit: DEFAULT_CALIBRATION_SAMPLES }),
+  const [evaluationSamples, rangeSamples] = [
+    await readSamples(samples, { ...options, limit: maxSamples }),
+    await readSamples(calibration, { ...options, limit: MAX_RANGE_SAMPLES }),
   ];
   const progress = createProgressLine();
   const built = await withRunners(({ edge, region }) =>
     buildProject(source, project, plan, {
       runners: { edge, region },
       runtime: createNativeRuntime(),
-      evaluationSamples: questions,
-      rangeSamples: ranges,
+      evaluationSamples,
+      rangeSamples,
       ...(roundCount === undefined ? {} : { rounds: roundCount }),
       onProgress: (tier, event) => {
-        const what =
+        const activity =
           event.kind === "make"
             ? `${event.candidate}: ${event.activity}`
             : event.kind === "accuracy"
               ? `${event.candidate}: accuracy`
               : `latency in ${event.runtime}`;
-        progress.show(`${tier}, ${what}`, event.done, event.total);
+        progress.show(`${tier}, ${activity}`, event.done, event.total);
       },
     }),
   );
   progress.clear();
-  return { built, samples: questions };
+  return { built, samples: evaluationSamples };
 }
 
-/** With the exits and calibrations that it has: the risk is shown at what model.json states, or at what is usual. */
+/** Writes the report of the current exits and calibrations, at the risk bound of model.json or the default one. */
 async function writeReport(
   folder: string,
   samples: readonly LabeledSample[],
@@ -167,8 +167,8 @@ async function writeReport(
   return report;
 }
 
-const toResult = ({ tier, evaluations: judgements, chosen }: BuiltProject["tiers"][number]) => ({
+const toResult = ({ tier, evaluations, chosen }: BuiltProject["tiers"][number]) => ({
   tier,
-  candidates: judgements,
+  candidates: evaluations,
   chosen: chosen.name,
 });

@@ -1,5 +1,5 @@
-// `edgetier model calibrate <folder> --samples <path> --epsilon <share>`: confidences that fit how often the tiers are right,
-// and exits for a stated risk, written into model.json.
+// `edgetier model calibrate <folder> --samples <path> --epsilon <share>`: calibrates the tiers' confidences, chooses exits for
+// a risk bound, and writes both into model.json.
 
 import { writeFile } from "node:fs/promises";
 import { defineCommand } from "citty";
@@ -30,7 +30,7 @@ export const command = defineCommand({
   meta: {
     name: "calibrate",
     description:
-      "Calibrate a project's confidences, and choose its exits for a stated risk: with confidence 1 - delta it is at most epsilon",
+      "Calibrate a project's confidences and choose its exits, so that the risk is at most epsilon with confidence 1 - delta",
   },
   args: {
     folder: {
@@ -41,7 +41,7 @@ export const command = defineCommand({
     ...samplesArgs,
     samples: {
       ...samplesArgs.samples,
-      description: `${samplesArgs.samples.description}; none that the tiers were trained on`,
+      description: `${samplesArgs.samples.description}; none from the tiers' training data`,
     },
     ...riskArgs,
     ...priceArgs,
@@ -49,24 +49,27 @@ export const command = defineCommand({
       type: "string",
       valueHint: "0.02",
       description:
-        "The risk that is allowed while a region has more to do than it can: exits for that case, at the same delta; what model.json has already by default",
+        "Risk allowed while a region is saturated, at the same delta; by default the one in model.json",
     },
     seed: {
       type: "string",
       valueHint: "n",
-      description: "Of the split into samples to fit and samples to test on",
+      description: "Seed of the split into fit and test samples",
     },
-    "or-top-only": {
+    "allow-last-tier-only": {
       type: "boolean",
-      description: "Where no exit holds the risk, send everything to the last tier",
+      description: "Send every input to the last tier if no exit meets the risk bound",
     },
-    "as-is": {
+    "report-only": {
       type: "boolean",
-      description:
-        "Keep calibrations and exits as they are, and write only the report that is published with the model",
+      description: "Keep calibrations and exits, and write only the report to publish",
     },
-    report: { type: "string", valueHint: "file.html", description: "Write the curves as a page" },
-    "dry-run": { type: "boolean", description: "Leave model.json as it is" },
+    report: {
+      type: "string",
+      valueHint: "file.html",
+      description: "Write the curves as an HTML page",
+    },
+    "dry-run": { type: "boolean", description: "Do not change model.json" },
     ...jsonArg,
   },
   async run({ args }) {
@@ -90,22 +93,22 @@ export const command = defineCommand({
       limits: project.input,
       limit,
     });
-    const asked = await predictAllTiers(source, project, samples);
-    if (args["as-is"] === true) {
-      const report = computeCurrentReport(source, asked, { ...bound, ...prices, seed });
+    const projectRun = await predictAllTiers(source, project, samples);
+    if (args["report-only"] === true) {
+      const report = computeCurrentReport(source, projectRun, { ...bound, ...prices, seed });
       if (args["dry-run"] !== true) await writeReportOnly(args.folder, report);
       return args.json
         ? printJson(report)
         : printLine(
-            `The report of ${project.model}, on ${report.tested} samples${args["dry-run"] === true ? "" : ", is written; model.json names it"}`,
+            `Report of ${project.model} on ${report.tested} samples${args["dry-run"] === true ? "" : " written and named in model.json"}`,
           );
     }
-    const calibrated = calibrateProject(asked, {
+    const calibrated = calibrateProject(projectRun, {
       ...bound,
       ...prices,
       method,
       saturatedEpsilon,
-      allowLastTierOnly: args["or-top-only"] === true,
+      allowLastTierOnly: args["allow-last-tier-only"] === true,
       ...(seed === undefined ? {} : { seed }),
     });
     if (args.report !== undefined)
@@ -174,7 +177,7 @@ function summary({ project, cascade, curves }: CalibratedProject): string {
       ...cascade.tiers.map(({ id, method }, position) => [
         id,
         method,
-        cascade.thresholds[position] ?? "takes all",
+        cascade.thresholds[position] ?? "answers all",
         cascade.whenSaturated?.thresholds[position] ?? "-",
         reliability[position]?.before.expectedCalibrationError.toFixed(4) ?? "-",
         reliability[position]?.after.expectedCalibrationError.toFixed(4) ?? "-",
@@ -182,13 +185,13 @@ function summary({ project, cascade, curves }: CalibratedProject): string {
     ]),
     ...(trials.length === 0
       ? []
-      : [`In cross-validation:\n${renderTable([["TIER", "METHOD", "NLL", "ECE"], ...trials])}`]),
-    `Fitted to ${cascade.split.fit.length} samples, tested on ${cascade.split.test.length} others`,
+      : [`Cross-validation:\n${renderTable([["TIER", "METHOD", "NLL", "ECE"], ...trials])}`]),
+    `Fitted on ${cascade.split.fit.length} samples, tested on ${cascade.split.test.length} others`,
     ...(project.risk === undefined || chosen === undefined || last === undefined
       ? []
       : [
-          `With a confidence of ${percent(1 - project.risk.delta)}, the risk (${project.risk.what}) is at most ${percent(project.risk.epsilon)}; on the tested samples it is ${percent(chosen.risk)}`,
-          `${percent(chosen.coverage)} are answered before the last tier, in ${chosen.meanMs.toFixed(2)} ms on average against ${last.meanMs.toFixed(2)} ms of the last tier alone, at ${formatReduction(last.meanCost / chosen.meanCost)} cost; ${percent(chosen.accuracy)} are right against ${percent(last.accuracy)}`,
+          `Risk (${project.risk.what}): at most ${percent(project.risk.epsilon)} with a confidence of ${percent(1 - project.risk.delta)}; ${percent(chosen.risk)} on the test samples`,
+          `Cascade against the last tier alone: ${percent(chosen.coverage)} answered before the last tier, ${chosen.meanMs.toFixed(2)} ms on average against ${last.meanMs.toFixed(2)} ms, ${formatReduction(last.meanCost / chosen.meanCost)} cost, ${percent(chosen.accuracy)} accuracy against ${percent(last.accuracy)}`,
         ]),
   ].join("\n\n");
 }

@@ -1,4 +1,4 @@
-// `edgetier model compare <A> <B> --samples <path>`: two projects on the same samples, one after the other.
+// `edgetier model compare <A> <B> --samples <path>`: evaluates two projects on the same samples and compares them.
 
 import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
@@ -22,13 +22,13 @@ export const command = defineCommand({
   meta: {
     name: "compare",
     description:
-      "Compare two projects on the same labelled samples: accuracy, latency, bytes, and whether the difference is more than chance",
+      "Compare two projects on the same labeled samples: accuracy, latency, bytes, and statistical significance",
   },
   args: {
-    first: { type: "positional", description: "Folder of the one that is there", required: true },
+    first: { type: "positional", description: "Folder of the current project", required: true },
     second: {
       type: "positional",
-      description: "Folder of the one that would take its place",
+      description: "Folder of the changed project",
       required: true,
     },
     ...samplesArgs,
@@ -38,7 +38,10 @@ export const command = defineCommand({
     const sources = [await readProject(args.first), await readProject(args.second)] as const;
     const [first, second] = sources.map(({ project }) => requireClassification(project));
     if (first === undefined || second === undefined || first.task !== second.task)
-      throw cliErrors.usage(`${args.first} and ${args.second} have different tasks`, NAME);
+      throw cliErrors.usage(
+        `${args.first} and ${args.second} have different tasks; pass two projects of one task`,
+        NAME,
+      );
     const limit = parseCount("--limit", args.limit, NAME);
     const samples = await readSamples(args.samples, {
       task: getTask(first.task),
@@ -46,7 +49,7 @@ export const command = defineCommand({
       limit,
     });
     const progress = createProgressLine();
-    const [one, other] = await withRunners(async ({ edge, region }) => {
+    const [firstEvaluation, secondEvaluation] = await withRunners(async ({ edge, region }) => {
       const evaluate = (source: PublishSource, name: string) =>
         evaluateProject(source, requireClassification(source.project), samples, {
           runners: { edge, region },
@@ -59,22 +62,22 @@ export const command = defineCommand({
     });
     progress.clear();
     const comparison = compareEvaluations(
-      one,
-      other,
+      firstEvaluation,
+      secondEvaluation,
       samples.map(({ label }) => label),
     );
     const bytes = sources.map(sumFileBytes);
     if (args.json)
       return printJson({
-        first: toMetrics(one, bytes[0]),
-        second: toMetrics(other, bytes[1]),
+        first: toMetrics(firstEvaluation, bytes[0]),
+        second: toMetrics(secondEvaluation, bytes[1]),
         comparison,
       });
     printLine(
       summary(
         [
-          [args.first, one, bytes[0] ?? 0],
-          [args.second, other, bytes[1] ?? 0],
+          [args.first, firstEvaluation, bytes[0] ?? 0],
+          [args.second, secondEvaluation, bytes[1] ?? 0],
         ],
         comparison,
       ),
@@ -110,7 +113,7 @@ function summary(
         formatBytes(bytes),
       ]),
     ]),
-    `The second is ${Math.abs(gainPoints).toFixed(2)} points ${gainPoints < 0 ? "worse" : "better"} on ${samples} samples: it wins ${won} and loses ${lost} (p = ${pValue.toPrecision(2)}, McNemar); the answers agree on ${percent(agreement)}.`,
-    `It takes ${p50Ratio.toFixed(2)} times as long at p50, ${p99Ratio.toFixed(2)} times at p99.`,
+    `The second is ${Math.abs(gainPoints).toFixed(2)} points ${gainPoints < 0 ? "worse" : "better"} on ${samples} samples: it wins ${won} and loses ${lost} (p = ${pValue.toPrecision(2)}, McNemar). The answers agree on ${percent(agreement)}.`,
+    `Its latency is ${p50Ratio.toFixed(2)} times the first's at p50, and ${p99Ratio.toFixed(2)} times at p99.`,
   ].join("\n\n");
 }

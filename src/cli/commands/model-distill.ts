@@ -1,10 +1,10 @@
-// `edgetier model distil <folder> --teacher <tier> --samples <path> --student text-ngrams --out <tier>`: a small tier that has learnt
-// a larger one's answers.
+// `edgetier model distill <folder> --teacher <tier> --samples <path> --student text-ngrams --out <tier>`: distills a tier into a
+// small student, which becomes a new tier. Above 300 lines because of its 20 options.
 
 import { toolchainErrors } from "../../toolchain/errors.ts";
 import { cliErrors } from "../errors.ts";
 import { join } from "node:path";
-import { defineCommand } from "citty";
+import { type ArgsDef, defineCommand, type ParsedArgs } from "citty";
 import type { TabularStudentEvaluation } from "../../toolchain/distill/evaluate-tabular-students.ts";
 import type { TextStudentEvaluation } from "../../toolchain/distill/evaluate-text-students.ts";
 import {
@@ -35,234 +35,175 @@ import { PROJECT_ROOT } from "../local/paths.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import { parseCount } from "./samples-args.ts";
 
-const NAME = "edgetier model distil";
+const NAME = "edgetier model distill";
 const CACHE_FOLDER = join(PROJECT_ROOT, "dist/teacher-answers");
-/** Of hashed n-grams, as in models/intent. */
+/** N-gram settings of models/intent. */
 const NGRAM_OPTIONS = { wordNgrams: [1, 2], charNgrams: [3, 4, 5], maxFeatures: 512 };
 const BATCH = 512;
 const QAT_EPOCHS = 2;
-/** Rows of tables have few numbers, and no embeddings that learn slowly. */
+/** Tabular students have few inputs and no slow-learning embeddings, so their rate is lower. */
 const LEARNING_RATES = { "text-ngrams": 6e-3, tabular: 2e-3 } as const;
 const [DROPOUT, FEATURE_DROPOUT] = [0.1, 0.05];
-/** On the progress line, where they are not shown as they are. */
+/** Names of steps on the progress line, if they differ from the event's. */
 const SHOWN_STEPS: Readonly<Record<string, string>> = {
   "int8-fine-tuning": "student in INT8",
   "label-only-baseline": "labels alone",
 };
 
+const distillArgs = {
+  folder: {
+    type: "positional",
+    description: "Folder with the model.json, for example models/intent",
+    required: true,
+  },
+  teacher: {
+    type: "string",
+    valueHint: "tier",
+    description: "Tier whose answers the student learns",
+    required: true,
+  },
+  student: {
+    type: "enum",
+    options: ["text-ngrams", "tabular"],
+    description:
+      "text-ngrams: embeddings of hashed n-grams and a dense layer; tabular: a dense layer on rows of numbers",
+    required: true,
+  },
+  samples: {
+    type: "string",
+    valueHint: "path",
+    description:
+      'Inputs for the teacher: a file with one {"text"} per line (tabular: {"row": [numbers]}, or a .npy array), or a folder with one text per file. A line may have a "label"',
+    required: true,
+  },
+  "labeled-samples": {
+    type: "string",
+    valueHint: "path",
+    description: "Additional training samples with labels",
+  },
+  validation: {
+    type: "string",
+    valueHint: "path",
+    description: "Labeled samples for the evaluation; by default a tenth of the others",
+  },
+  out: {
+    type: "string",
+    alias: "o",
+    valueHint: "tier",
+    description: "Id of the new tier",
+    required: true,
+  },
+  place: {
+    type: "enum",
+    options: ["edge", "region"],
+    default: "edge",
+    description: "Place of the new tier",
+  },
+  temperature: {
+    type: "string",
+    valueHint: "number",
+    default: "1",
+    description: "Divisor that softens the logits",
+  },
+  alpha: {
+    type: "string",
+    valueHint: "share",
+    default: "0.75",
+    description: "Weight of the teacher for samples with a label",
+  },
+  loss: {
+    type: "enum",
+    options: ["cross-entropy", "squares"],
+    default: "cross-entropy",
+    description:
+      "Loss of a tabular student; squares is for teachers that return numbers, not logits",
+  },
+  epochs: {
+    type: "string",
+    valueHint: "n",
+    default: "12",
+    description: "Number of training epochs",
+  },
+  "learning-rate": {
+    type: "string",
+    valueHint: "number",
+    description: `Maximum learning rate of Adam; by default ${LEARNING_RATES["text-ngrams"]}, or ${LEARNING_RATES.tabular} for tabular`,
+  },
+  seed: {
+    type: "string",
+    valueHint: "n",
+    default: "1",
+    description: "Seed of the training; equal seeds give equal tiers",
+  },
+  hidden: {
+    type: "string",
+    valueHint: "n",
+    default: "448",
+    description: "Units of the hidden layer; 0 omits it",
+  },
+  buckets: {
+    type: "string",
+    valueHint: "n",
+    default: "5632",
+    description: "Number of embeddings of text-ngrams",
+  },
+  dims: {
+    type: "string",
+    valueHint: "n",
+    default: "80",
+    description: "Dimensions of an embedding",
+  },
+  "quantization-aware": {
+    type: "boolean",
+    description: `Train ${QAT_EPOCHS} more epochs with values rounded to 8 bits`,
+  },
+  augment: {
+    type: "string",
+    valueHint: "n",
+    default: "0",
+    description:
+      "Augmented copies of each text, with words dropped, swapped, replaced or misspelled, and texts spliced",
+  },
+  cache: {
+    type: "string",
+    valueHint: "folder",
+    default: CACHE_FOLDER,
+    description: "Cache folder for the teacher's answers",
+  },
+  replace: { type: "boolean", description: "Replace the tier with the same id" },
+  "dry-run": { type: "boolean", description: "Show the students' figures and write no files" },
+  ...jsonArg,
+} as const satisfies ArgsDef;
+
+type DistillArgs = ParsedArgs<typeof distillArgs>;
+
 export const command = defineCommand({
   meta: {
-    name: "distil",
+    name: "distill",
     description:
-      "Teach a tier's answers to a small student, and make that a tier before it (Hinton et al. 2015)",
+      "Distill a tier's answers into a small student, and insert it as a tier before the teacher (Hinton et al. 2015)",
   },
-  args: {
-    folder: {
-      type: "positional",
-      description: "Folder with the model.json, for example models/intent",
-      required: true,
-    },
-    teacher: {
-      type: "string",
-      valueHint: "tier",
-      description: "The tier whose answers are learnt",
-      required: true,
-    },
-    student: {
-      type: "enum",
-      options: ["text-ngrams", "tabular"],
-      description:
-        "text-ngrams: embeddings of hashed n-grams and a dense layer; tabular: a dense layer on rows of numbers",
-      required: true,
-    },
-    samples: {
-      type: "string",
-      valueHint: "path",
-      description:
-        'What the teacher is asked: a file with one {"text"} a line (tabular: {"row": [numbers]}, or a .npy array), or a folder with one text a file. A line may have a "label"',
-      required: true,
-    },
-    labels: { type: "string", valueHint: "path", description: "Further samples, that have labels" },
-    validation: {
-      type: "string",
-      valueHint: "path",
-      description: "Labelled samples to judge on; a tenth of the others by default",
-    },
-    out: {
-      type: "string",
-      alias: "o",
-      valueHint: "tier",
-      description: "Name of the new tier",
-      required: true,
-    },
-    place: {
-      type: "enum",
-      options: ["edge", "region"],
-      default: "edge",
-      description: "Where it will run",
-    },
-    temperature: {
-      type: "string",
-      valueHint: "number",
-      default: "1",
-      description: "By which logits are divided to soften them",
-    },
-    alpha: {
-      type: "string",
-      valueHint: "share",
-      default: "0.75",
-      description: "How much the teacher counts where a sample has a label",
-    },
-    loss: {
-      type: "enum",
-      options: ["cross-entropy", "squares"],
-      default: "cross-entropy",
-      description: "Of tabular: squares for a teacher that gives numbers, and no logits",
-    },
-    epochs: {
-      type: "string",
-      valueHint: "n",
-      default: "12",
-      description: "How often all samples are gone through",
-    },
-    rate: {
-      type: "string",
-      valueHint: "number",
-      description: `The largest step of Adam; ${LEARNING_RATES["text-ngrams"]}, or ${LEARNING_RATES.tabular} for tabular`,
-    },
-    seed: {
-      type: "string",
-      valueHint: "n",
-      default: "1",
-      description: "The same seed makes the same tier",
-    },
-    hidden: {
-      type: "string",
-      valueHint: "n",
-      default: "448",
-      description: "Units of the hidden layer; 0 for none",
-    },
-    buckets: {
-      type: "string",
-      valueHint: "n",
-      default: "5632",
-      description: "Embeddings of text-ngrams",
-    },
-    dims: { type: "string", valueHint: "n", default: "80", description: "Numbers of an embedding" },
-    "quantisation-aware": {
-      type: "boolean",
-      description: `Train on for ${QAT_EPOCHS} epochs with numbers rounded to 8 bits`,
-    },
-    vary: {
-      type: "string",
-      valueHint: "n",
-      default: "0",
-      description:
-        "Varied copies of each text: words dropped, swapped, exchanged, misspelt, texts spliced",
-    },
-    cache: {
-      type: "string",
-      valueHint: "folder",
-      default: CACHE_FOLDER,
-      description: "Where the teacher's answers are kept for another try",
-    },
-    replace: { type: "boolean", description: "Put it in the place of the tier with its name" },
-    "dry-run": { type: "boolean", description: "Show what students are worth, and write nothing" },
-    ...jsonArg,
-  },
+  args: distillArgs,
   async run({ args }) {
     const source = await readProject(args.folder);
-    const place: NewTierSpec = {
+    const newTier: NewTierSpec = {
       id: args.out,
       place: args.place,
       teacher: args.teacher,
       replace: args.replace === true,
     };
-    findInsertPosition(source.project, place); // what cannot be placed is refused before anything is started
-    const training: DistillOptions & { readonly cacheFolder: string } = {
-      seed: parseCount("--seed", args.seed, NAME) ?? 1,
-      epochs: parseCount("--epochs", args.epochs, NAME) ?? 1,
-      hidden: args.hidden === "0" ? 0 : (parseCount("--hidden", args.hidden, NAME) ?? 0),
-      temperature: readNumber("--temperature", args.temperature, 0.1, 100),
-      alpha: readNumber("--alpha", args.alpha, 0, 1),
-      learningRate:
-        args.rate === undefined
-          ? LEARNING_RATES[args.student]
-          : readNumber("--rate", args.rate, 1e-6, 1),
-      batchSize: BATCH,
-      dropout: DROPOUT,
-      int8Epochs: args["quantisation-aware"] === true ? QAT_EPOCHS : 0,
-      cacheFolder: args.cache,
-    };
+    findInsertPosition(source.project, newTier); // fails before any runtime starts
+    const training = parseTraining(args);
     const progress = createProgressLine();
-    const onProgress: NonNullable<DistillContext["onProgress"]> = (event) => {
-      const shown = SHOWN_STEPS[event.step] ?? event.step;
-      const loss = "loss" in event ? event.loss : undefined;
-      progress.show(
-        loss === undefined ? shown : `${shown} (loss ${loss.toFixed(4)})`,
-        event.done,
-        event.total,
-      );
-    };
     const distilled = await withRunners(async (runners) => {
-      const tools = { runner: runners[args.place], runtime: createNativeRuntime(), onProgress };
-      if (args.student === "tabular") {
-        const { samples, validation } = await readRowDatasets(source, args);
-        const found = await distillTabularTier(
-          source,
-          place,
-          samples,
-          validation,
-          { ...training, loss: args.loss },
-          tools,
-        );
-        return {
-          ...found,
-          rows: found.evaluations.map(rowsCells),
-          header: [
-            "STUDENT",
-            "ACCURACY",
-            "AGREES",
-            "R SQUARED",
-            "BYTES",
-            "GZIP",
-            `${args.place.toUpperCase()} P50 MS`,
-          ],
-        };
-      }
-      const { samples, validation } = await readTextDatasets(source, args);
-      const [buckets, embeddingDims] = [
-        parseCount("--buckets", args.buckets, NAME) ?? 0,
-        parseCount("--dims", args.dims, NAME) ?? 0,
-      ];
-      const augmentedCopies = args.vary === "0" ? 0 : (parseCount("--vary", args.vary, NAME) ?? 0);
-      const options = {
-        ...training,
-        embeddingDims,
-        augmentedCopies,
-        featureDropout: FEATURE_DROPOUT,
-        features: {
-          kind: "hashed-ngrams",
-          buckets: Math.max(2, buckets),
-          ...NGRAM_OPTIONS,
-        } as const,
+      const tools: DistillContext = {
+        runner: runners[args.place],
+        runtime: createNativeRuntime(),
+        onProgress: createProgressHandler(progress.show),
       };
-      const found = await distillTextTier(source, place, samples, validation, options, tools);
-      return {
-        ...found,
-        rows: found.evaluations.map(textCells),
-        header: [
-          "STUDENT",
-          "IN SCOPE",
-          "AGREES",
-          "WITH OOS RULE",
-          "OOS RECALL",
-          "ECE",
-          "BYTES",
-          "GZIP",
-          `${args.place.toUpperCase()} P50 MS`,
-        ],
-      };
+      return args.student === "tabular"
+        ? await distillRows({ source, newTier, args, training, tools })
+        : await distillTexts({ source, newTier, args, training, tools });
     });
     progress.clear();
     const isWritten = args["dry-run"] !== true;
@@ -270,34 +211,119 @@ export const command = defineCommand({
     if (args.json) return printJson(toResult(distilled, isWritten));
     printLine(renderTable([distilled.header, ...distilled.rows]));
     printLine(
-      `\n${distilled.trainingCount} samples learnt, judged on ${distilled.evaluationCount}; ${distilled.chosen} is taken`,
+      `\nTrained on ${distilled.trainingCount} samples, evaluated on ${distilled.evaluationCount}; selected ${distilled.chosen}`,
     );
-    if (isWritten) printLine(`Tier ${place.id} is in ${args.folder}/model.json.`);
+    if (isWritten) printLine(`Tier ${newTier.id} is in ${args.folder}/model.json.`);
   },
 });
+
+type Training = DistillOptions & { readonly cacheFolder: string };
+
+/** @throws usage */
+const parseTraining = (args: DistillArgs): Training => ({
+  seed: parseCount("--seed", args.seed, NAME),
+  epochs: parseCount("--epochs", args.epochs, NAME),
+  hidden: parseCountOrZero("--hidden", args.hidden),
+  temperature: readNumber("--temperature", args.temperature, 0.1, 100),
+  alpha: readNumber("--alpha", args.alpha, 0, 1),
+  learningRate:
+    args["learning-rate"] === undefined
+      ? LEARNING_RATES[args.student]
+      : readNumber("--learning-rate", args["learning-rate"], 1e-6, 1),
+  batchSize: BATCH,
+  dropout: DROPOUT,
+  int8Epochs: args["quantization-aware"] === true ? QAT_EPOCHS : 0,
+  cacheFolder: args.cache,
+});
+
+const createProgressHandler =
+  (
+    show: (activity: string, done: number, total: number) => void,
+  ): NonNullable<DistillContext["onProgress"]> =>
+  (event) => {
+    const step = SHOWN_STEPS[event.step] ?? event.step;
+    const loss = "loss" in event ? event.loss : undefined;
+    show(loss === undefined ? step : `${step} (loss ${loss.toFixed(4)})`, event.done, event.total);
+  };
+
+interface DistillJob {
+  readonly source: PublishSource;
+  readonly newTier: NewTierSpec;
+  readonly args: DistillArgs;
+  readonly training: Training;
+  readonly tools: DistillContext;
+}
+
+async function distillRows({ source, newTier, args, training, tools }: DistillJob) {
+  const { samples, validation } = await readRowDatasets(source, args);
+  const distilled = await distillTabularTier(
+    source,
+    newTier,
+    samples,
+    validation,
+    { ...training, loss: args.loss },
+    tools,
+  );
+  return {
+    ...distilled,
+    rows: distilled.evaluations.map(tabularCells),
+    header: ["STUDENT", "ACCURACY", "AGREES", "R SQUARED", ...sizeHeaders(args.place)],
+  };
+}
+
+async function distillTexts({ source, newTier, args, training, tools }: DistillJob) {
+  const { samples, validation } = await readTextDatasets(source, args);
+  const options = {
+    ...training,
+    embeddingDims: parseCount("--dims", args.dims, NAME),
+    augmentedCopies: parseCountOrZero("--augment", args.augment),
+    featureDropout: FEATURE_DROPOUT,
+    features: {
+      kind: "hashed-ngrams",
+      buckets: Math.max(2, parseCount("--buckets", args.buckets, NAME)),
+      ...NGRAM_OPTIONS,
+    } as const,
+  };
+  const distilled = await distillTextTier(source, newTier, samples, validation, options, tools);
+  return {
+    ...distilled,
+    rows: distilled.evaluations.map(textCells),
+    header: [
+      "STUDENT",
+      "IN SCOPE",
+      "AGREES",
+      "WITH OOS RULE",
+      "OOS RECALL",
+      "ECE",
+      ...sizeHeaders(args.place),
+    ],
+  };
+}
+
+const sizeHeaders = (place: string): string[] => ["BYTES", "GZIP", `${place.toUpperCase()} P50 MS`];
 
 interface DatasetArgs {
   readonly teacher: string;
   readonly samples: string;
-  readonly labels?: string | undefined;
+  readonly "labeled-samples"?: string | undefined;
   readonly validation?: string | undefined;
 }
 
 async function readTextDatasets(
   source: PublishSource,
-  { samples, labels, validation }: DatasetArgs,
+  { samples, "labeled-samples": labeledSamples, validation }: DatasetArgs,
 ) {
   const project = requireClassification(source.project);
   if (project.task !== "text-classification")
     throw toolchainErrors.notDistillable(
-      `${project.model} has the task ${project.task}, and a student on n-grams takes texts`,
-      "Take another student.",
+      `${project.model} has the task ${project.task}, but an n-gram student reads texts`,
+      "Choose another --student.",
     );
   const limits = project.input;
   return {
     samples: [
       ...(await readTextSamples(samples, limits)),
-      ...(labels === undefined ? [] : await readTextSamples(labels, limits)),
+      ...(labeledSamples === undefined ? [] : await readTextSamples(labeledSamples, limits)),
     ],
     validation:
       validation === undefined
@@ -308,7 +334,7 @@ async function readTextDatasets(
 
 async function readRowDatasets(
   source: PublishSource,
-  { teacher, samples, labels, validation }: DatasetArgs,
+  { teacher, samples, "labeled-samples": labeledSamples, validation }: DatasetArgs,
 ) {
   const names = readTabularLabels(source);
   const { width, close } = await openTabularTierAsTeacher(source, teacher);
@@ -316,16 +342,20 @@ async function readRowDatasets(
   const read = async (path: string | undefined) =>
     path === undefined ? [] : await readTabularSamples(path, width, names);
   return {
-    samples: [...(await read(samples)), ...(await read(labels))],
+    samples: [...(await read(samples)), ...(await read(labeledSamples))],
     validation: validation === undefined ? undefined : await read(validation),
   };
 }
 
-function readNumber(option: string, value: string, least: number, most: number): number {
+function parseCountOrZero(option: string, value: string): number {
+  return value === "0" ? 0 : parseCount(option, value, NAME);
+}
+
+function readNumber(option: string, value: string, min: number, max: number): number {
   const number = Number(value);
-  if (value.trim() === "" || !(number >= least && number <= most))
+  if (value.trim() === "" || !(number >= min && number <= max))
     throw cliErrors.usage(
-      `${option} is ${JSON.stringify(value)}, and must be a number from ${least} to ${most}`,
+      `${option} is ${JSON.stringify(value)}; expected a number from ${min} to ${max}`,
       NAME,
     );
   return number;
@@ -365,7 +395,7 @@ function textCells({
   ];
 }
 
-function rowsCells({
+function tabularCells({
   name,
   accuracy,
   agreement,
@@ -377,20 +407,22 @@ function rowsCells({
 
 function toResult(
   {
-    evaluations: judged,
+    evaluations,
     chosen,
-    trainingCount: learnt,
-    evaluationCount: judgedOn,
+    trainingCount,
+    evaluationCount,
     tier,
   }: DistilledTier<TextStudentEvaluation> | DistilledTier<TabularStudentEvaluation>,
   isWritten: boolean,
 ) {
   return {
     chosen,
-    learnt,
-    judgedOn,
+    learnt: trainingCount,
+    judgedOn: evaluationCount,
     isWritten,
     tier: tier.tier,
-    judged: judged.map((one) => ("answers" in one ? { ...one, answers: undefined } : one)),
+    judged: evaluations.map((evaluation) =>
+      "answers" in evaluation ? { ...evaluation, answers: undefined } : evaluation,
+    ),
   };
 }

@@ -1,5 +1,5 @@
-// `edgetier model eval <folder> --samples <path>`: accuracy, calibration, confusion, shares, cost and latency of a project's
-// tiers and of their cascade, and whether it holds its latency class; with --splits, whether a bound on its risk holds.
+// `edgetier model eval <folder> --samples <path>`: measures accuracy, calibration, confusion, shares, cost and latency of a
+// project's tiers and cascade, and checks its latency class. With --splits, it also checks a risk bound on random splits.
 
 import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
@@ -33,7 +33,7 @@ export const command = defineCommand({
   meta: {
     name: "eval",
     description:
-      "Evaluate a project on labelled samples: edge tiers in workerd, region tiers in onnxruntime-node",
+      "Evaluate a project on labeled samples: edge tiers in workerd, region tiers in onnxruntime-node",
   },
   args: {
     folder: {
@@ -47,9 +47,9 @@ export const command = defineCommand({
       type: "string",
       valueHint: "200",
       description:
-        "Calibrate on so many random splits of the samples, and tell in how many of them the bound held",
+        "Number of random splits to calibrate on; reports in how many the risk bound held",
     },
-    seed: { type: "string", valueHint: "n", description: "Of the splits" },
+    seed: { type: "string", valueHint: "n", description: "Seed of the splits" },
     ...riskArgs,
     ...jsonArg,
   },
@@ -73,12 +73,12 @@ export const command = defineCommand({
       limit,
     });
     const progress = createProgressLine();
-    const asked = await predictAllTiers(source, project, samples);
-    const { answers: _answers, ...evaluation } = evaluateRun(asked, prices);
+    const projectRun = await predictAllTiers(source, project, samples);
+    const { answers: _answers, ...evaluation } = evaluateRun(projectRun, prices);
     const resamples =
       splits === undefined
         ? undefined
-        : resampleSplits(asked, risk, {
+        : resampleSplits(projectRun, risk, {
             ...prices,
             splits,
             seed,
@@ -108,9 +108,9 @@ const percent = (share: number | undefined) =>
   share === undefined ? "-" : `${(100 * share).toFixed(2)} %`;
 const ms = (value: number) => value.toFixed(2);
 
-/** Calibrated by the method that the project's calibrations are of, unless another is named: one that is chosen anew in every split would take hours. */
+/** Calibrates each split with the project's own methods or a given one. Choosing a method in every split would take hours. */
 function resampleSplits(
-  asked: ProjectRun,
+  projectRun: ProjectRun,
   { method, ...bound }: RiskOptions,
   {
     splits,
@@ -123,13 +123,13 @@ function resampleSplits(
     readonly onProgress: (done: number) => void;
   },
 ): RiskValidation {
-  const methods = asked.project.tiers.map(
+  const methods = projectRun.project.tiers.map(
     ({ calibration }) => method ?? calibrationMethodOf(calibration),
   );
-  return validateRiskBound(createCalibrationTiers(asked, prices), asked, {
+  return validateRiskBound(createCalibrationTiers(projectRun, prices), projectRun, {
     ...bound,
     method: methods,
-    deadlineMs: asked.project.deadlineMs,
+    deadlineMs: projectRun.project.deadlineMs,
     splits,
     ...(seed === undefined ? {} : { seed }),
     onProgress,
@@ -143,7 +143,7 @@ function describeStatedRisk({
   samples,
   empiricalRisk,
 }: RiskGuarantee): string {
-  return `model.json states a risk (${what}) of at most ${percent(epsilon)} with a confidence of ${percent(1 - delta)}; it was ${percent(empiricalRisk)} on ${samples} tested samples`;
+  return `Risk (${what}) in model.json: at most ${percent(epsilon)} with a confidence of ${percent(1 - delta)}; ${percent(empiricalRisk)} on ${samples} test samples`;
 }
 
 function summarizeSplits(
@@ -174,7 +174,7 @@ function summarizeSplits(
     meanCostRatio.toFixed(2),
   ];
   return [
-    `Risk (${what}) of at most ${percent(epsilon)}, to hold in ${percent(1 - delta)} of the splits:`,
+    `Risk (${what}) of at most ${percent(epsilon)}, which must hold in ${percent(1 - delta)} of the splits:`,
     renderTable([
       [
         "CALIBRATED ON, RISK ON",
@@ -187,8 +187,8 @@ function summarizeSplits(
         "BEFORE THE LAST",
         "COST RATIO",
       ],
-      row("one half, the other", halves),
-      row("draws, what they are from", draws),
+      row("one half, the other half", halves),
+      row("draws, all samples", draws),
     ]),
   ].join("\n");
 }
@@ -223,26 +223,26 @@ function summary({
         "P95 MS",
         "P99 MS",
       ],
-      ...rows.map(({ name, share, times, ...one }) => [
+      ...rows.map(({ name, share, times, ...metrics }) => [
         name,
         percent(share),
-        percent(one.accuracy),
-        percent(one.inScopeAccuracy),
-        percent(one.oosRecall),
-        percent(one.oosPrecision),
-        one.expectedCalibrationError.toFixed(4),
+        percent(metrics.accuracy),
+        percent(metrics.inScopeAccuracy),
+        percent(metrics.oosRecall),
+        percent(metrics.oosPrecision),
+        metrics.expectedCalibrationError.toFixed(4),
         ...(times === undefined ? [] : [ms(times.p50Ms), ms(times.p95Ms), ms(times.p99Ms)]),
       ]),
     ]),
-    `${samples} samples; the edge answers ${percent(cascade.edgeShare)} of them, and the cascade loses ${cascade.lossPoints.toFixed(2)} points against its last tier alone`,
-    `Against the last tier alone: ${formatReduction(cascade.costRatio)} cost, ${ms(cascade.meanMs)} ms on average instead of ${ms(cascade.lastTierMs)}; calibration error without calibration: ${tiers.map(({ id, expectedCalibrationErrorBefore }) => `${id} ${(expectedCalibrationErrorBefore ?? 0).toFixed(4)}`).join(", ")}`,
+    `${samples} samples; the edge answers ${percent(cascade.edgeShare)}. The cascade loses ${cascade.lossPoints.toFixed(2)} points of accuracy against its last tier alone`,
+    `Against the last tier alone: ${formatReduction(cascade.costRatio)} cost, ${ms(cascade.meanMs)} ms on average instead of ${ms(cascade.lastTierMs)}. Calibration error without calibration: ${tiers.map(({ id, expectedCalibrationErrorBefore }) => `${id} ${(expectedCalibrationErrorBefore ?? 0).toFixed(4)}`).join(", ")}`,
     ...(confused.length === 0
       ? []
       : [
-          `Taken for another most often:\n${renderTable([["LABEL", "ANSWERED", "TIMES"], ...confused.map(({ truth, answer, count }) => [truth, answer, count])])}`,
+          `Most frequent confusions:\n${renderTable([["LABEL", "ANSWERED", "COUNT"], ...confused.map(({ truth, answer, count }) => [truth, answer, count])])}`,
         ]),
     slo.kind === "none"
-      ? "No latency class: sloMs in model.json promises one"
-      : `Latency class ${slo.classMs} ms: ${slo.kind}, p99 ${ms(slo.p99Ms)} ms without the way to a region`,
+      ? "No latency class; set sloMs in model.json to state one"
+      : `Latency class ${slo.classMs} ms: ${slo.kind}, p99 ${ms(slo.p99Ms)} ms without the network to a region`,
   ].join("\n\n");
 }

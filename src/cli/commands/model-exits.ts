@@ -1,5 +1,5 @@
-// `edgetier model exits <folder>`: where a region tier's graph can be cut, and, cut there, an edge tier that answers what it
-// is sure of and hands the rest on half done.
+// `edgetier model exits <folder>`: cuts a region tier's graph and trains an early exit at the cut. The new edge tier answers
+// confident inputs and sends the activations of the others to the region tier.
 
 import { cliErrors } from "../errors.ts";
 import { onnxErrors } from "../../toolchain/onnx/errors.ts";
@@ -40,7 +40,7 @@ export const command = defineCommand({
   meta: {
     name: "exits",
     description:
-      "Cut a region tier's graph, train an exit head at the cut, and put the first part at the edge; the region goes on from there",
+      "Cut a region tier's graph, train an exit head at the cut, and run the first part at the edge; the region resumes there",
   },
   args: {
     folder: {
@@ -51,90 +51,91 @@ export const command = defineCommand({
     tier: {
       type: "string",
       valueHint: "id",
-      description: "The region tier whose graph is cut; the last by default",
+      description: "Region tier whose graph is cut; by default the last",
     },
     propose: {
       type: "boolean",
-      description: "Show where the graph can be cut, and change nothing",
+      description: "List the possible cuts and change nothing",
     },
     at: {
       type: "string",
       valueHint: "value,…",
-      description: "Where to cut; of several cuts, the one with the least work a request is taken",
+      description:
+        "Comma-separated cuts to try; the one with the least work per request is selected",
     },
     id: {
       type: "string",
       default: "edge-exit",
       valueHint: "id",
-      description: "Of the edge tier that is made, or made again",
+      description: "Id of the edge tier to create or replace",
     },
     samples: {
       ...samplesArgs.samples,
       required: false,
-      description: `${samplesArgs.samples.description}. What exits are judged and calibrated on`,
+      description: `${samplesArgs.samples.description}. Exits are evaluated and calibrated on them`,
     },
     calibration: {
       type: "string",
       valueHint: "path",
-      description: "Samples that heads are trained on, none of them among --samples",
+      description: "Samples for training the heads, none of them in --samples",
     },
     limit: samplesArgs.limit,
     "max-calibration": {
       type: "string",
       default: "20000",
       valueHint: "n",
-      description: "At most so many samples to train on",
+      description: "Maximum number of training samples",
     },
     targets: {
       type: "enum",
       options: [...TRAINING_TARGETS],
       description:
-        "What heads learn: the labels, the whole graph's softened answers, or both; by default labels where all samples have one that the model knows, and answers otherwise",
+        "Training targets: labels, the full graph's softened answers, or both; by default labels if the model knows the label of every sample",
     },
     temperature: {
       type: "string",
       default: String(DEFAULT_HEAD_TRAINING.temperature),
       valueHint: "t",
-      description: "That softens those answers",
+      description: "Temperature that softens the answers",
     },
     grid: {
       type: "string",
       default: String(DEFAULT_HEAD_TRAINING.grid),
       valueHint: "n",
       description:
-        "Heads read the means over n x n parts of an image; 1 for the mean over all of it",
+        "Heads read means over n x n parts of an image; 1 reads the mean over the whole image",
     },
     hidden: {
       type: "string",
       default: String(DEFAULT_HEAD_TRAINING.hidden),
       valueHint: "n",
-      description: "Units of the heads' hidden layer; 0 for none",
+      description: "Units of the heads' hidden layer; 0 omits it",
     },
     epochs: {
       type: "string",
       default: String(DEFAULT_HEAD_TRAINING.epochs),
       valueHint: "n",
-      description: "Of training",
+      description: "Number of training epochs",
     },
     seed: {
       type: "string",
       default: String(DEFAULT_HEAD_TRAINING.seed),
       valueHint: "n",
-      description: "Of training: the same gives the same heads",
+      description: "Seed of the training; equal seeds give equal heads",
     },
     "max-loss": {
       type: "string",
       default: "0.2",
       valueHint: "points",
       description:
-        "Points of accuracy that exits may cost on --samples; `edgetier model calibrate` states a risk instead",
+        "Maximum accuracy loss of exits on --samples, in points; use `edgetier model calibrate` for a risk bound",
     },
-    "dry-run": { type: "boolean", description: "Show the table, and write nothing" },
+    "dry-run": { type: "boolean", description: "Show the table and write no files" },
     ...jsonArg,
   },
   async run({ args }) {
     if (args.propose !== true && args.at === undefined)
-      throw cliErrors.usage("Say where to cut with --at, or ask with --propose", NAME);
+      throw cliErrors.usage("The cut is missing; pass --at, or list the cuts with --propose", NAME);
     const source = await readProject(args.folder);
     const project = requireClassification(source.project);
     const tier = selectTierToCut(project, args.tier);
@@ -153,43 +154,44 @@ export const command = defineCommand({
       if (args.json) return printJson({ model: project.model, tier: tier.id, cuts: proposed });
       return printLine(
         proposed.length === 0
-          ? `${tier.id}: the graph narrows to one value nowhere`
+          ? `${tier.id}: the graph has no cut, because it never narrows to one value`
           : proposalTable(proposed),
       );
     }
 
     if (samples.length === 0 || args.calibration === undefined)
       throw cliErrors.usage(
-        "Name --samples to judge exits on, and --calibration to train heads on",
+        "Samples are missing; pass --samples for the evaluation and --calibration for the training",
         NAME,
       );
-    const calibration = await readSamples(args.calibration, {
+    const trainingSamples = await readSamples(args.calibration, {
       ...options,
       limit: parseCount("--max-calibration", args["max-calibration"], NAME),
     });
-    const learning = {
-      targets: args.targets ?? defaultTargets(calibration, readProjectLabels(source, project)),
+    const training = {
+      targets:
+        args.targets ?? selectDefaultTarget(trainingSamples, readProjectLabels(source, project)),
       seed: readNumber("--seed", args.seed, 0),
       epochs: readNumber("--epochs", args.epochs, 1),
       grid: parseCount("--grid", args.grid, NAME) ?? 1,
       hidden: readNumber("--hidden", args.hidden, 0),
       temperature: readNumber("--temperature", args.temperature, 0.1),
     };
-    const places = findCutPoints(args.at ?? "", cuts);
+    const cutPoints = findCutPoints(args.at ?? "", cuts);
     const progress = createProgressLine();
-    const made = await withRunners(({ edge, region }) =>
-      createExits(source, project, tier, places, {
+    const created = await withRunners(({ edge, region }) =>
+      createExits(source, project, tier, cutPoints, {
         runners: { edge, region },
         runtime,
-        trainingSamples: calibration,
+        trainingSamples,
         evaluationSamples: samples,
-        training: learning,
+        training,
         maxLossPoints: readNumber("--max-loss", args["max-loss"], 0),
         onProgress: progress.show,
       }),
     );
     progress.clear();
-    await writeAndPrintExit(args, project, tier, made);
+    await writeAndPrintExit(args, project, tier, created);
   },
 });
 
@@ -201,38 +203,38 @@ interface ExitOutputArgs {
 }
 
 async function writeAndPrintExit(
-  { folder, id, json, "dry-run": isDry }: ExitOutputArgs,
+  { folder, id, json, "dry-run": isDryRun }: ExitOutputArgs,
   project: ClassificationProject,
   tier: ProjectTier,
   { cuts, inputBytes }: CreatedExits,
 ): Promise<void> {
-  const taken = selectBestCut(cuts);
-  if (taken === undefined) return;
-  if (isDry !== true) await writeExitTier(folder, addExitTier(project, tier, taken, id), id);
+  const selected = selectBestCut(cuts);
+  if (selected === undefined) return;
+  if (isDryRun !== true) await writeExitTier(folder, addExitTier(project, tier, selected, id), id);
   if (json === true)
     return printJson({
       model: project.model,
       tier: tier.id,
       inputBytes,
       cuts: cuts.map(toResult),
-      taken: taken.value,
+      taken: selected.value,
     });
-  printLine(evaluatedTable(cuts, taken));
+  printLine(evaluatedTable(cuts, selected));
   printLine(
-    `An input has ${Math.round(inputBytes)} bytes on average; the whole graph is right in ${percent(taken.judgement.wholeAccuracy)}.`,
+    `An input has ${Math.round(inputBytes)} bytes on average. The full graph's accuracy is ${percent(selected.judgement.wholeAccuracy)}.`,
   );
   if (
     tier.calibration.outOfScope !== undefined &&
-    taken.judgement.calibration.outOfScope === undefined
+    selected.judgement.calibration.outOfScope === undefined
   )
     printLine(
-      `No sample is out of scope, so that ${id} cannot tell what is: it answers what ${tier.id} would not.`,
+      `No sample is out of scope, so ${id} has no out-of-scope rule and answers inputs that ${tier.id} would not.`,
     );
-  if (taken.work >= 1)
+  if (selected.work >= 1)
     printLine(
-      "No cut saves work: so little exits that the first stage costs more than it spares. A deeper cut, or a distilled tier (`edgetier model distil`), may do better.",
+      "No cut saves work: too few inputs exit to repay the first stage. Try a deeper cut, or a distilled tier (`edgetier model distill`).",
     );
-  if (isDry !== true) printLine(`${id} goes on in ${tier.id}.`);
+  if (isDryRun !== true) printLine(`${id} resumes in ${tier.id}.`);
 }
 
 function toResult({ graphs: _graphs, judgement, ...cut }: EvaluatedCut) {
@@ -243,30 +245,27 @@ function toResult({ graphs: _graphs, judgement, ...cut }: EvaluatedCut) {
   };
 }
 
-/** @throws usage */
+/** Finds the cuts that `--at` names. @throws not_cuttable */
 function findCutPoints(at: string, cuts: readonly CutPoint[]): CutPoint[] {
   return [...new Set(at.split(",").map((name) => name.trim()))].map((name) => {
-    const place = cuts.find(({ value }) => value === name);
-    if (place === undefined)
-      throw onnxErrors.notCuttable(
-        name,
-        `it is none of the ${cuts.length} values that the graph narrows to`,
-      );
-    return place;
+    const cut = cuts.find(({ value }) => value === name);
+    if (cut === undefined)
+      throw onnxErrors.notCuttable(name, `it is not one of the graph's ${cuts.length} cuts`);
+    return cut;
   });
 }
 
-const defaultTargets = (
+const selectDefaultTarget = (
   samples: readonly LabeledSample[],
   labels: readonly string[],
 ): TrainingTarget => (samples.every(({ label }) => labels.includes(label)) ? "labels" : "answers");
 
 /** @throws usage */
-function readNumber(option: string, value: string, least: number): number {
+function readNumber(option: string, value: string, min: number): number {
   const number = Number(value);
-  if (value.trim() === "" || !Number.isFinite(number) || number < least)
+  if (value.trim() === "" || !Number.isFinite(number) || number < min)
     throw cliErrors.usage(
-      `${option} is ${JSON.stringify(value)}, and must be a number from ${least} on`,
+      `${option} is ${JSON.stringify(value)}; expected a number of at least ${min}`,
       NAME,
     );
   return number;
@@ -282,12 +281,12 @@ const cutCells = ({ value, share, shape, bytesPerRow }: CutPoint): string[] => [
 
 function proposalTable(cuts: readonly CutPoint[]): string {
   return renderTable([
-    ["VALUE", "COMPUTED BEFORE", "SHAPE", "IN 8 BITS", "NEEDED BESIDES"],
+    ["VALUE", "COMPUTED BEFORE", "SHAPE", "IN 8 BITS", "EXTRA INPUTS"],
     ...cuts.map((cut) => [...cutCells(cut), cut.besides.join(", ")]),
   ]);
 }
 
-function evaluatedTable(cuts: readonly EvaluatedCut[], taken: EvaluatedCut): string {
+function evaluatedTable(cuts: readonly EvaluatedCut[], selected: EvaluatedCut): string {
   const header = [
     "VALUE",
     "COMPUTED BEFORE",
@@ -319,7 +318,7 @@ function evaluatedTable(cuts: readonly EvaluatedCut[], taken: EvaluatedCut): str
         exact.largestDifference.toExponential(1),
         cut.sends,
         cut.work.toFixed(2),
-        cut === taken ? "taken" : "",
+        cut === selected ? "selected" : "",
       ];
     }),
   ]);

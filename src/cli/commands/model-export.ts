@@ -1,4 +1,4 @@
-// `edgetier model export <project> --target ort-mobile -o <folder>`: the edge tiers as files for an app.
+// `edgetier model export <project> --target ort-mobile -o <folder>`: writes the edge tiers as files for an app.
 
 import { cliErrors } from "../errors.ts";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ export const command = defineCommand({
   meta: {
     name: "export",
     description:
-      "Write a model's edge tiers for a phone or a page: ORT format, labels, preprocessors, calibration, exits",
+      "Export a model's edge tiers for a mobile app or web page: ORT format, labels, preprocessors, calibration, exits",
   },
   args: {
     project: { type: "positional", description: "Folder of the model project", required: true },
@@ -23,20 +23,20 @@ export const command = defineCommand({
       type: "enum",
       options: ["ort-mobile"],
       default: "ort-mobile",
-      description: "What it is for",
+      description: "Runtime of the app",
     },
     out: {
       type: "string",
       alias: "o",
       valueHint: "folder",
-      description: "Where the files go",
+      description: "Output folder",
       required: true,
     },
     version: {
       type: "string",
       valueHint: "number",
       description:
-        "The published version that this is: the device then asks the edge for that one, and not for what `stable` names",
+        "Published version of these files; the device then calls that version at the edge, instead of `stable`",
     },
     ...jsonArg,
   },
@@ -45,9 +45,9 @@ export const command = defineCommand({
       await readProject(args.project),
       parseVersion(args.version),
     );
-    // The manifest last: who reads it finds what it names.
+    // The manifest is written last, so that every file it names exists.
     const names = [...files.keys()].toSorted(
-      (one, other) => Number(one === DEVICE_MANIFEST_FILE) - Number(other === DEVICE_MANIFEST_FILE),
+      (a, b) => Number(a === DEVICE_MANIFEST_FILE) - Number(b === DEVICE_MANIFEST_FILE),
     );
     for (const name of names)
       await writeFileAtomic(join(args.out, name), files.get(name) ?? new Uint8Array());
@@ -61,15 +61,15 @@ export const command = defineCommand({
     );
     const exits = manifest.tiers.map(
       ({ id, exit }) =>
-        `${id} answers ${exit === null ? "always" : `from a confidence of ${exit.confidence}`}`,
+        `${id} answers ${exit === null ? "every input" : `at a confidence of at least ${exit.confidence}`}`,
     );
-    printLine(`\n${exits.join("; ")}; the edge answers the rest.`);
+    printLine(`\n${exits.join("; ")}; the edge answers the other inputs.`);
   },
 });
 
 function parseVersion(text: string | undefined): number | null {
   if (text === undefined) return null;
   if (!/^[1-9]\d{0,8}$/.test(text))
-    throw cliErrors.usage(`--version ${text} is no version's number`, NAME);
+    throw cliErrors.usage(`--version is ${JSON.stringify(text)}; expected a version number`, NAME);
   return Number(text);
 }

@@ -1,4 +1,4 @@
-// `edgetier model gc`: deletes from the store what nothing refers to any more.
+// `edgetier model gc`: deletes unreferenced versions and artifacts from the store.
 
 import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
@@ -13,24 +13,23 @@ const UNITS_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d:
 export const command = defineCommand({
   meta: {
     name: "gc",
-    description:
-      "Delete artifacts that no version names and, with --keep, versions that nobody needs any more",
+    description: "Delete artifacts that no version references and, with --keep, old versions",
   },
   args: {
     keep: {
       type: "string",
       valueHint: "n",
       description:
-        "Versions of each model to keep, the newest ones, besides those that an alias names or can roll back to; all without it",
+        "Number of newest versions to keep per model, in addition to those that an alias names or can roll back to; by default all",
     },
     "older-than": {
       type: "string",
       valueHint: "time",
       description:
-        "Keep what was written later, such as 90m, 12h, 7d; what is less than 2h may take away from a publisher what he is about to name",
+        "Minimum age of deleted objects, such as 90m, 12h or 7d; below 2h, artifacts of a running publication may be deleted",
       default: "24h",
     },
-    "dry-run": { type: "boolean", description: "Only tell what would be deleted" },
+    "dry-run": { type: "boolean", description: "List the deletions without deleting" },
     ...storeArgs,
     ...jsonArg,
   },
@@ -51,7 +50,10 @@ export const command = defineCommand({
 function parseKeep(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   if (!/^[1-9][0-9]{0,8}$/.test(text))
-    throw cliErrors.usage(`--keep ${text} is not a whole number from 1`, NAME);
+    throw cliErrors.usage(
+      `--keep is ${JSON.stringify(text)}; expected a whole number from 1`,
+      NAME,
+    );
   return Number(text);
 }
 
@@ -60,7 +62,10 @@ function parseAge(text: string): number {
   const [, count, unit = ""] = /^([0-9]{1,6})([mhd])$/.exec(text) ?? [];
   const unitMs = UNITS_MS[unit];
   if (count === undefined || unitMs === undefined)
-    throw cliErrors.usage(`--older-than ${text} is not a time such as 90m, 12h or 7d`, NAME);
+    throw cliErrors.usage(
+      `--older-than is ${JSON.stringify(text)}; expected a time such as 90m, 12h or 7d`,
+      NAME,
+    );
   return Number(count) * unitMs;
 }
 
@@ -68,11 +73,11 @@ function summary(
   { versions, artifacts, kept }: GarbageCollectionResult,
   isDryRun: boolean,
 ): string {
-  const bytes = artifacts.reduce((sum, one) => sum + one.bytes, 0);
-  const did = isDryRun ? "would delete" : "deleted";
+  const bytes = artifacts.reduce((sum, artifact) => sum + artifact.bytes, 0);
+  const action = isDryRun ? "would delete" : "deleted";
   return [
-    ...versions.map(({ model, version }) => `${did} ${model}@${version}`),
-    `${did} ${versions.length} versions and ${artifacts.length} artifacts, ${formatBytes(bytes)}`,
+    ...versions.map(({ model, version }) => `${action} ${model}@${version}`),
+    `${action} ${versions.length} versions and ${artifacts.length} artifacts, ${formatBytes(bytes)}`,
     `${isDryRun ? "would keep" : "kept"} ${kept.versions} versions and ${kept.artifacts} artifacts, ${formatBytes(kept.bytes)}`,
   ].join("\n");
 }

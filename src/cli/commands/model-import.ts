@@ -1,4 +1,4 @@
-// `edgetier model import <file.onnx>`: an ONNX model becomes a model project, tried in the runtimes that would serve it.
+// `edgetier model import <file.onnx>`: creates a model project from an ONNX model and checks it in its serving runtimes.
 
 import { cliErrors } from "../errors.ts";
 import { basename, join } from "node:path";
@@ -22,7 +22,14 @@ import { createLazyImageCodecs } from "../../runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../tasks/image/image-decoder.ts";
 import { createProgressLine } from "../evaluation-runners.ts";
 import { ENGINE_FOLDER, MODELS_FOLDER, PROJECT_ROOT } from "../local/paths.ts";
-import { formatBytes, jsonArg, printJson, printLine, printWarning, renderTable } from "../output.ts";
+import {
+  formatBytes,
+  jsonArg,
+  printJson,
+  printLine,
+  printWarning,
+  renderTable,
+} from "../output.ts";
 import { taskArgs, readTaskChoice } from "./import-args.ts";
 import { parseCount } from "./samples-args.ts";
 
@@ -32,55 +39,55 @@ const STEPS = 3;
 const importArgs = {
   file: {
     type: "positional",
-    description: "The ONNX file; data that it keeps in other files must lie beside it",
+    description: "ONNX file; files with external data must be in the same folder",
     required: true,
   },
   task: {
     type: "enum",
     options: [...IMPORTABLE_TASKS],
-    description: "What it is for; guessed from its inputs and outputs where left out",
+    description: "Task of the model; by default inferred from its inputs and outputs",
   },
   samples: {
     type: "string",
     valueHint: "path",
     description:
-      'Inputs to try it with: labelled texts or images as for `model eval`; for tensors a file with one {"inputs": [{"name", "shape", "data"}]} a line, or a folder with input_0.pb and so on',
+      'Inputs for the check: labeled texts or images as for `model eval`; for tensors a file with one {"inputs": [{"name", "shape", "data"}]} per line, or a folder with input_0.pb and so on',
   },
   name: {
     type: "string",
     valueHint: "name",
-    description: "The model's name; by default the file's",
+    description: "Name of the model; by default the file's name",
   },
   out: {
     type: "string",
     valueHint: "folder",
-    description: "Where the project goes; by default models/<name>",
+    description: "Output folder; by default models/<name>",
   },
-  replace: { type: "boolean", description: "Overwrite the project that is there" },
+  replace: { type: "boolean", description: "Overwrite an existing project" },
   place: {
     type: "enum",
     options: [...PLACE_CHOICES],
     default: "auto",
-    description: "Where it is served: auto is the edge if it can, else a region",
+    description: "Place that serves the model; auto is the edge if possible, else a region",
   },
   "deadline-ms": {
     type: "string",
     valueHint: "ms",
-    description: "The deadline of a request that names none",
+    description: "Default deadline of a request",
     default: "1000",
   },
   ...taskArgs,
   pooling: {
     type: "enum",
     options: [...POOLINGS],
-    description: "Embeddings: how tokens' vectors become a text's, unless the graph gives that",
+    description: "Embeddings: pooling of token vectors, if the graph does not pool them",
   },
   fit: {
     type: "enum",
     options: ["stretch", "cover"],
     default: "stretch",
     description:
-      "Images: take the whole image, or the largest part around its centre that has the right ratio",
+      "Images: stretch the whole image, or crop the largest centered part with the right aspect ratio",
   },
   ...jsonArg,
 } as const satisfies ArgsDef;
@@ -88,8 +95,7 @@ const importArgs = {
 export const command = defineCommand({
   meta: {
     name: "import",
-    description:
-      "Make a model project of an ONNX file, after trying it in the runtimes that would serve it",
+    description: "Create a model project from an ONNX file, after a check in its serving runtimes",
   },
   args: importArgs,
   async run({ args, rawArgs }) {
@@ -107,7 +113,10 @@ interface ImportedProject {
   readonly tried: ImportCheck;
 }
 
-/** @param options as on the command line */
+/**
+ * Imports an ONNX model as a project.
+ * @param options arguments as on the command line of `model import`
+ */
 export async function importProject(options: readonly string[]): Promise<ImportedProject> {
   const args = parseArgs<typeof importArgs>([...options], importArgs);
   const name = resolveModelName(args.name, args.file);
@@ -132,7 +141,7 @@ export async function importProject(options: readonly string[]): Promise<Importe
       openEdge: edge,
       sessionBudgetBytes,
       loadSamples: samples.load,
-      onProgress: (what) => progress.show(what, ++step, STEPS),
+      onProgress: (activity) => progress.show(activity, ++step, STEPS),
     }),
   );
   progress.clear();
@@ -150,7 +159,7 @@ export async function importProject(options: readonly string[]): Promise<Importe
   };
 }
 
-/** Starts workerd when it is first asked for, and ends it. */
+/** Runs `work` with a function that starts workerd on its first call, and stops it afterwards. */
 async function withEdgeOnDemand<Result>(
   work: (edge: () => Promise<Runner>) => Promise<Result>,
 ): Promise<Result> {
@@ -158,10 +167,11 @@ async function withEdgeOnDemand<Result>(
   try {
     return await work(() => (edge ??= startEdgeRunner()));
   } finally {
+    // A failed start has already been reported to its caller.
     await edge?.then(
       (runner) => runner.close(),
       () => {},
-    ); // who asked was told why it did not start
+    );
   }
 }
 
@@ -174,7 +184,7 @@ async function startEdgeRunner(): Promise<Runner> {
   return await createWorkerdRunner({ engineFolder: ENGINE_FOLDER, engineSha256: sha256 });
 }
 
-/** Enough for any image that a manifest can allow. */
+/** Creates a decoder with memory for every image size that a manifest can allow. */
 const createImageTools = () => ({
   imageDecoder: createImageDecoder({
     modules: createLazyImageCodecs(),
@@ -182,7 +192,7 @@ const createImageTools = () => ({
   }),
 });
 
-/** @throws usage */
+/** Returns the given name, or derives one from the file's name. @throws usage */
 function resolveModelName(given: string | undefined, file: string): string {
   const name =
     given ??
@@ -194,7 +204,7 @@ function resolveModelName(given: string | undefined, file: string): string {
   const parsed = modelNameSchema.safeParse(name);
   if (parsed.success) return parsed.data;
   throw cliErrors.usage(
-    `${given === undefined ? `the file's name gives ${JSON.stringify(name)}, which` : `--name ${JSON.stringify(given)}`} ${parsed.error.issues[0]?.message ?? "is no model's name"}`,
+    `${given === undefined ? `the model name ${JSON.stringify(name)}, derived from the file's name,` : `--name ${JSON.stringify(given)}`} ${parsed.error.issues[0]?.message ?? "is not a model name"}`,
     NAME,
   );
 }
@@ -202,7 +212,7 @@ function resolveModelName(given: string | undefined, file: string): string {
 interface ImportCheck {
   readonly samples: number;
   readonly madeUp: boolean;
-  /** Undefined where the samples have no labels. */
+  /** Number of samples with the right label. Undefined if the samples have no labels. */
   readonly right: number | undefined;
 }
 
@@ -213,7 +223,7 @@ function summary(
   { samples, madeUp, right }: ImportCheck,
 ): string {
   const [tier] = project.tiers;
-  const shape = (
+  const formatSpecs = (
     specs:
       | readonly {
           readonly name: string;
@@ -224,8 +234,8 @@ function summary(
   ) =>
     (specs ?? [])
       .map(
-        (one) =>
-          `${one.name} ${one.datatype} [${one.shape.map((size) => (size === -1 ? "?" : size)).join(", ")}]`,
+        ({ name, datatype, shape: sizes }) =>
+          `${name} ${datatype} [${sizes.map((size) => (size === -1 ? "?" : size)).join(", ")}]`,
       )
       .join(", ");
   const facts = [
@@ -235,25 +245,25 @@ function summary(
       "tier",
       `${tier?.id} at the ${tier?.place}, ${formatBytes(files.get(tier?.graph ?? "")?.byteLength ?? 0)}`,
     ],
-    ["inputs", shape(tier?.inputs)],
-    ["outputs", shape(tier?.outputs)],
+    ["inputs", formatSpecs(tier?.inputs)],
+    ["outputs", formatSpecs(tier?.outputs)],
     [
-      "tried with",
-      `${samples} ${madeUp ? "made-up inputs" : "samples"}${right === undefined ? "" : `, of which ${right} got their label`}`,
+      "checked with",
+      `${samples} ${madeUp ? "generated inputs" : "samples"}${right === undefined ? "" : `, ${right} classified correctly`}`,
     ],
-    ...(dataFiles.length === 0 ? [] : [["data from", dataFiles.join(", ")]]),
+    ...(dataFiles.length === 0 ? [] : [["external data", dataFiles.join(", ")]]),
   ];
   const list = (title: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : [`${title}\n${lines.map((line) => `  - ${line}`).join("\n")}`];
   return [
     renderTable(facts),
-    ...list("Changed or noticed:", [
+    ...list("Notes:", [
       ...notes,
       ...(notAtTheEdge === null
         ? []
-        : [`it is served from a region, since the edge cannot: ${notAtTheEdge}`]),
+        : [`A region serves the model, because the edge cannot: ${notAtTheEdge}`]),
     ]),
-    ...list("Yours to add:", missing),
+    ...list("Still missing:", missing),
     `Written to ${folder}.`,
   ].join("\n\n");
 }

@@ -1,4 +1,4 @@
-// `edgetier model inspect <ref>`: the manifest of one version, and whether its artifacts are sound.
+// `edgetier model inspect <ref>`: shows the manifest of one version and verifies its artifacts.
 
 import { registryErrors } from "../../registry/errors.ts";
 import { defineCommand } from "citty";
@@ -17,7 +17,11 @@ import { openModelStore, storeArgs } from "../store-args.ts";
 export const command = defineCommand({
   meta: { name: "inspect", description: "Show one version of a model and verify its artifacts" },
   args: {
-    ref: { type: "positional", description: "name, name@version or name@alias", required: true },
+    ref: {
+      type: "positional",
+      description: "Model reference: name, name@version or name@alias",
+      required: true,
+    },
     ...storeArgs,
     ...jsonArg,
   },
@@ -37,10 +41,10 @@ export const command = defineCommand({
         artifacts,
         signedBy.length === 0
           ? "not signed"
-          : `signed by ${signedBy.join(", ")}: ${isVerified ? "verified" : "not verified, as EDGETIER_TRUSTED_KEYS is not set"}`,
+          : `signed by ${signedBy.join(", ")}: ${isVerified ? "verified" : "not verified, because EDGETIER_TRUSTED_KEYS is not set"}`,
       );
-    const broken = artifacts.find((one) => one.problem !== null);
-    if (broken !== undefined) throw registryErrors.artifactCorrupt(broken.sha256, "see above");
+    const corrupt = artifacts.find(({ problem }) => problem !== null);
+    if (corrupt !== undefined) throw registryErrors.artifactCorrupt(corrupt.sha256, "see above");
   },
 });
 
@@ -48,9 +52,9 @@ async function resolveManifest(store: ModelStore, text: string): Promise<SignedM
   const { model, target } = parseModelRef(text);
   const version =
     target.kind === "version" ? target.version : await resolveAlias(store, model, target.alias);
-  const read = await store.readSignedManifest(model, version);
-  if (read === undefined) throw registryErrors.versionNotFound(model, version);
-  return read;
+  const signed = await store.readSignedManifest(model, version);
+  if (signed === undefined) throw registryErrors.versionNotFound(model, version);
+  return signed;
 }
 
 async function resolveAlias(store: ModelStore, model: string, alias: string): Promise<number> {
@@ -82,7 +86,7 @@ function printManifest(
   if (publishing !== undefined) printLine(`published from ${JSON.stringify(publishing)}`);
   if ("risk" in manifest && manifest.risk !== undefined)
     printLine(
-      `with a confidence of ${1 - manifest.risk.delta}, the risk (${manifest.risk.what}) is at most ${manifest.risk.epsilon}`,
+      `risk (${manifest.risk.what}): at most ${manifest.risk.epsilon} with a confidence of ${1 - manifest.risk.delta}`,
     );
   printLine();
   const tiers = manifest.tiers.map((tier) => [
@@ -105,7 +109,11 @@ function printManifest(
   printLine(
     renderTable([
       ["ARTIFACT", "BYTES", "STATE"],
-      ...artifacts.map((one) => [one.sha256.slice(0, 12), one.size, one.problem ?? "verified"]),
+      ...artifacts.map(({ sha256, size, problem }) => [
+        sha256.slice(0, 12),
+        size,
+        problem ?? "verified",
+      ]),
     ]),
   );
 }

@@ -1,4 +1,4 @@
-// `edgetier model keys`: the keys that manifests are signed with.
+// `edgetier model keys`: creates and shows keys for signing manifests.
 
 import { cliErrors } from "../errors.ts";
 import { writeFile } from "node:fs/promises";
@@ -11,14 +11,14 @@ import { readKeyFile } from "../signing-args.ts";
 const generate = defineCommand({
   meta: {
     name: "generate",
-    description: "Make a private key, and show the public one that goes with it",
+    description: "Create a private key and show its public key",
   },
   args: {
     out: {
       type: "string",
       alias: "o",
       valueHint: "file",
-      description: "Where the private key goes; a file that is there stays",
+      description: "Output file of the private key; an existing file is never overwritten",
       required: true,
     },
     ...jsonArg,
@@ -27,19 +27,19 @@ const generate = defineCommand({
     const name = "edgetier model keys generate";
     await writeFile(args.out, await generateSigningKey(), { mode: 0o600, flag: "wx" }).catch(
       (error: unknown) => {
-        throw cliErrors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, name);
+        throw cliErrors.usage(`Cannot write ${args.out}: ${reasonOf(error)}`, name);
       },
     );
     await printPublicKey(args.out, name, args.json === true);
   },
 });
 
-const inspect = defineCommand({
+const show = defineCommand({
   meta: { name: "show", description: "Show the id and the public key of a private key" },
   args: {
     file: {
       type: "positional",
-      description: "The private key: PKCS #8, PEM or its base64",
+      description: "Private key: PKCS #8, as PEM or its base64",
       required: true,
     },
     ...jsonArg,
@@ -59,11 +59,11 @@ async function printPublicKey(file: string, command: string, json: boolean): Pro
     ]),
   );
   printLine(
-    `\nEdge and region trust it with EDGETIER_TRUSTED_KEYS=${text}; several have commas between them.`,
+    `\nSet EDGETIER_TRUSTED_KEYS=${text} at edge and regions to trust it. Several keys are comma-separated.`,
   );
 }
 
 export const command = defineCommand({
-  meta: { name: "keys", description: "The keys that manifests are signed with" },
-  subCommands: { generate, show: inspect },
+  meta: { name: "keys", description: "Manage keys for signing manifests" },
+  subCommands: { generate, show },
 });

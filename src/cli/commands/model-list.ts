@@ -1,4 +1,4 @@
-// `edgetier model list`: every model of the store with its versions and aliases.
+// `edgetier model list`: lists the models in the store with their versions and aliases.
 
 import { defineCommand } from "citty";
 import { previousVersionsOf, weightOf } from "../../registry/aliases.ts";
@@ -7,7 +7,7 @@ import { jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import { openModelStore, storeArgs } from "../store-args.ts";
 
 export const command = defineCommand({
-  meta: { name: "list", description: "List the models of the store" },
+  meta: { name: "list", description: "List the models in the store" },
   args: { ...storeArgs, ...jsonArg },
   async run({ args }) {
     const store = openModelStore(args);
@@ -20,7 +20,7 @@ export const command = defineCommand({
     );
     if (args.json) return printJson({ models });
     if (models.length === 0)
-      return printLine("The store has no models. `edgetier model publish <folder>` adds one.");
+      return printLine("The store has no models. Add one with `edgetier model publish <folder>`.");
     const rows = models.map(({ model, versions, aliases }) => [
       model,
       versions.at(-1) ?? "-",
@@ -32,15 +32,15 @@ export const command = defineCommand({
 });
 
 function formatAliases(aliases: Aliases): string {
-  const more = (target: AliasTarget) => {
-    const [before] = previousVersionsOf(target);
+  const formatFacts = (target: AliasTarget) => {
+    const [previous] = previousVersionsOf(target);
     const facts = [
       ...(weightOf(target) === undefined ? [] : [`weight ${weightOf(target)}`]),
-      ...(before === undefined ? [] : [`${before} before`]),
+      ...(previous === undefined ? [] : [`previously ${previous}`]),
     ];
     return facts.length === 0 ? "" : ` (${facts.join(", ")})`;
   };
   return Object.entries(aliases)
-    .map(([name, target]) => `${name}=${aliasedVersion(target)}${more(target)}`)
+    .map(([name, target]) => `${name}=${aliasedVersion(target)}${formatFacts(target)}`)
     .join(", ");
 }

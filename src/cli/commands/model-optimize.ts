@@ -1,4 +1,4 @@
-// `edgetier model optimise <in.onnx> -o <out.onnx>`: the same answers with fewer nodes and bytes, checked.
+// `edgetier model optimize <in.onnx> -o <out.onnx>`: simplifies a graph and verifies that its outputs stay the same.
 
 import { cliErrors } from "../errors.ts";
 import { writeFile } from "node:fs/promises";
@@ -19,35 +19,35 @@ import { createNativeRuntime, type NativeRuntime } from "../../runtime/native/na
 import { createProgressLine } from "../evaluation-runners.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 
-const NAME = "edgetier model optimise";
-const names = (passes: typeof GRAPH_PASSES) => passes.map(({ name }) => name).join(", ");
+const NAME = "edgetier model optimize";
+const joinNames = (passes: typeof GRAPH_PASSES) => passes.map(({ name }) => name).join(", ");
 
 export const command = defineCommand({
-  meta: { name: "optimise", description: "Simplify a graph, and check that it answers as before" },
+  meta: { name: "optimize", description: "Simplify a graph and verify its outputs" },
   args: {
-    in: { type: "positional", description: "The ONNX file", required: true },
+    in: { type: "positional", description: "ONNX file", required: true },
     out: {
       type: "string",
       alias: "o",
       valueHint: "file",
-      description: "Where the optimised graph goes",
+      description: "Output file",
       required: true,
     },
     passes: {
       type: "string",
       valueHint: "names",
-      description: `Which passes, with commas between: ${names(GRAPH_PASSES)} (all of these by default), ${names(RUNTIME_PASSES)}`,
+      description: `Comma-separated passes: ${joinNames(GRAPH_PASSES)} (by default all of these), ${joinNames(RUNTIME_PASSES)}`,
     },
     samples: {
       type: "string",
       valueHint: "path",
       description:
-        'Inputs to check it on: a file with one {"inputs": [{"name", "shape", "data"}]} a line, or a folder with input_0.pb and so on; made up by default',
+        'Inputs for the verification: a file with one {"inputs": [{"name", "shape", "data"}]} per line, or a folder with input_0.pb and so on; by default generated',
     },
     tolerance: {
       type: "string",
       valueHint: "share",
-      description: "What numbers may be off by, as a share of the largest of their output",
+      description: "Maximum deviation of a value, as a share of its output's largest value",
       default: String(DEFAULT_TOLERANCE),
     },
     ...jsonArg,
@@ -56,11 +56,11 @@ export const command = defineCommand({
     const tolerance = Number(args.tolerance);
     if (!(tolerance >= 0 && tolerance <= 1))
       throw cliErrors.usage(
-        `--tolerance is ${JSON.stringify(args.tolerance)}, and must be a number from 0 to 1`,
+        `--tolerance is ${JSON.stringify(args.tolerance)}; expected a number from 0 to 1`,
         NAME,
       );
     const { model, bytes } = await readModelFile(args.in);
-    const before = serializeModel(model); // with what the file keeps elsewhere
+    const before = serializeModel(model); // includes external data, unlike the file
     const runtime = createNativeRuntime();
     const progress = createProgressLine();
     const passes =
@@ -81,7 +81,7 @@ export const command = defineCommand({
     });
     assertOutputsMatch(check);
     await writeFile(args.out, after).catch((error: unknown) => {
-      throw cliErrors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, NAME);
+      throw cliErrors.usage(`Cannot write ${args.out}: ${reasonOf(error)}`, NAME);
     });
     if (args.json) printJson({ out: args.out, ...report, bytesOfFile: bytes.byteLength, check });
     else printLine(summary(report, check, args.out));
@@ -105,10 +105,13 @@ function summary(
   const rows = passes.map(({ pass, changes, nodes, bytes }) => [
     pass,
     changes,
-    signed(nodes),
-    signed(bytes),
+    formatSigned(nodes),
+    formatSigned(bytes),
   ]);
-  const foreign = Object.entries(foreignOperators).map(([operator, nodes]) => [operator, nodes]);
+  const nonStandard = Object.entries(foreignOperators).map(([operator, nodes]) => [
+    operator,
+    nodes,
+  ]);
   return [
     renderTable([
       ["PASS", "CHANGES", "NODES", "BYTES"],
@@ -121,16 +124,16 @@ function summary(
       ],
     ]),
     `Against the original, in ${runs} runs:\n${renderTable([["OUTPUT", "MAX DIFFERENCE", "MEAN", "LARGEST VALUE", "SAME ARGMAX"], ...outputs.map(differences)])}`,
-    ...(foreign.length === 0
+    ...(nonStandard.length === 0
       ? []
       : [
-          `Operators of ONNX Runtime's own, which other runtimes may not have:\n${renderTable([["OPERATOR", "NODES"], ...foreign])}`,
+          `Operators specific to ONNX Runtime, which other runtimes may lack:\n${renderTable([["OPERATOR", "NODES"], ...nonStandard])}`,
         ]),
     `Written to ${out}`,
   ].join("\n\n");
 }
 
-const signed = (count: number): string => (count > 0 ? `+${count}` : String(count));
+const formatSigned = (count: number): string => (count > 0 ? `+${count}` : String(count));
 
 const differences = ({
   output,

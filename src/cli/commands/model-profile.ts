@@ -1,4 +1,4 @@
-// `edgetier model profile <folder> --samples <path>`: where the time and the memory of a project's tiers go.
+// `edgetier model profile <folder> --samples <path>`: profiles the time and memory of a project's tiers.
 
 import { defineCommand } from "citty";
 import {
@@ -33,9 +33,9 @@ interface TierProfile {
   readonly tier: string;
   readonly place: string;
   readonly runtimes: readonly PhaseProfile[];
-  /** Why a runtime is not among them. */
+  /** Runtimes that could not run the tier, with the reason. */
   readonly without: readonly { readonly runtime: string; readonly reason: string }[];
-  /** In onnxruntime-node, and of an edge tier in the Worker's engine as well. */
+  /** Operator times by engine: onnxruntime-node, and for an edge tier also the Worker's onnxruntime-web. */
   readonly operators: Readonly<Record<string, readonly OperatorTime[]>>;
 }
 
@@ -43,7 +43,7 @@ export const command = defineCommand({
   meta: {
     name: "profile",
     description:
-      "Show where the time and the memory of a project's tiers go: phases in workerd and in Node, and operators",
+      "Profile the time and memory of a project's tiers: phases in workerd and Node, and operators",
   },
   args: {
     folder: {

@@ -1,4 +1,4 @@
-// `edgetier model promote <model> <version|alias>`: an alias names another version from now on.
+// `edgetier model promote <model> <version|alias>`: moves an alias to another version.
 
 import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
@@ -15,13 +15,13 @@ export const command = defineCommand({
   meta: {
     name: "promote",
     description:
-      "Move an alias to a version; one with a weight answers that share of the requests to `stable`",
+      "Move an alias to a version. An alias with a weight answers that share of the requests to `stable`",
   },
   args: {
-    model: { type: "positional", description: "Its name", required: true },
+    model: { type: "positional", description: "Name of the model", required: true },
     to: {
       type: "positional",
-      description: "A version, or another alias for the version that it names",
+      description: "Version, or another alias whose version to use",
       required: true,
     },
     ...aliasArg,
@@ -29,7 +29,7 @@ export const command = defineCommand({
       type: "string",
       valueHint: "share",
       description:
-        "Share of the requests to `stable` that another alias answers, from 0 to 1; as it is without it",
+        "Share of the requests to `stable` that this alias answers, from 0 to 1; by default unchanged",
     },
     ...purgeArgs,
     ...storeArgs,
@@ -51,16 +51,19 @@ export const command = defineCommand({
   },
 });
 
-/** @throws usage */
+/** Parses `--weight`, which is only for aliases other than the default. @throws usage */
 function parseWeight(text: string | undefined, alias: string): number | undefined {
   if (text === undefined) return undefined;
   if (alias === DEFAULT_ALIAS)
     throw cliErrors.usage(
-      `--weight is for an alias beside ${DEFAULT_ALIAS}: name it with --alias`,
+      `--weight does not apply to ${DEFAULT_ALIAS}; pass --alias with another alias`,
       NAME,
     );
   const weight = /^(?:0|1|[01]?\.[0-9]+)$/.test(text) ? Number(text) : Number.NaN;
   if (!(weight >= 0 && weight <= 1))
-    throw cliErrors.usage(`--weight ${text} is not a number from 0 to 1`, NAME);
+    throw cliErrors.usage(
+      `--weight is ${JSON.stringify(text)}; expected a number from 0 to 1`,
+      NAME,
+    );
   return weight;
 }

@@ -1,11 +1,11 @@
-// `edgetier model prune <in.onnx> -o <out.onnx>`: a graph with fewer channels, or with weights that are 0, and what that
-// saves and changes.
+// `edgetier model prune <in.onnx> -o <out.onnx>`: removes channels from a graph or sets weights to 0, and measures savings and
+// deviation. Above 300 lines because of the report's tables.
 
 import { cliErrors } from "../errors.ts";
 import { toolchainErrors } from "../../toolchain/errors.ts";
 import { writeFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
-import { defineCommand } from "citty";
+import { type ArgsDef, defineCommand, type ParsedArgs } from "citty";
 import { readModelFile } from "../../toolchain/import/read-model-file.ts";
 import { type Model, serializeModel } from "../../toolchain/onnx/model-file.ts";
 import { generateInputs } from "../../toolchain/passes/verify-outputs.ts";
@@ -41,89 +41,83 @@ import { parseCount } from "./samples-args.ts";
 
 const NAME = "edgetier model prune";
 
+const pruneArgs = {
+  in: { type: "positional", description: "ONNX file in FP32", required: true },
+  out: {
+    type: "string",
+    alias: "o",
+    valueHint: "file",
+    description: "Output file",
+    required: true,
+  },
+  method: {
+    type: "enum",
+    options: ["channel", "magnitude"],
+    default: "channel",
+    description:
+      "`channel` removes whole channels; `magnitude` sets single weights to 0, which only saves compressed bytes",
+  },
+  ratio: {
+    type: "string",
+    valueHint: "share",
+    description: "Share to prune of each group of channels, or of each layer's weights",
+  },
+  global: {
+    type: "boolean",
+    description: "Apply --ratio to the whole graph, so that the least important layers lose most",
+  },
+  importance: {
+    type: "enum",
+    options: [...IMPORTANCE_CRITERIA],
+    default: "l1",
+    description: "Ranking of channels: a norm of their filters, or BatchNormalization's scale",
+  },
+  multiple: {
+    type: "string",
+    default: "8",
+    valueHint: "n",
+    description: "Number whose multiple of channels every group keeps",
+  },
+  sensitivity: { type: "boolean", description: "Show the effect of pruning each part alone" },
+  budget: {
+    type: "string",
+    valueHint: "share",
+    description:
+      "Share of the graph's cost to keep; replaces --ratio, and derives the ratios from the sensitivities",
+  },
+  cost: {
+    type: "enum",
+    options: ["macs", "bytes"],
+    default: "macs",
+    description:
+      "Cost that the budget limits; with `magnitude`, it is the number of nonzero weights",
+  },
+  samples: {
+    type: "string",
+    valueHint: "path",
+    description:
+      'Samples for sensitivities and deviations: a file with one {"inputs": [{"name", "shape", "data"}]} per line, a folder with input_0.pb and so on, or a .npy array of samples for a graph with one input; by default generated',
+  },
+  "max-samples": {
+    type: "string",
+    valueHint: "n",
+    default: "256",
+    description: "Maximum number of samples",
+  },
+  ...jsonArg,
+} as const satisfies ArgsDef;
+
+type PruneArgs = ParsedArgs<typeof pruneArgs>;
+
 export const command = defineCommand({
   meta: {
     name: "prune",
     description:
-      "Take channels out of a graph, or set weights to 0, and tell what that saves and changes",
+      "Remove channels from a graph or set weights to 0, and measure savings and deviation",
   },
-  args: {
-    in: { type: "positional", description: "The ONNX file, in FP32", required: true },
-    out: {
-      type: "string",
-      alias: "o",
-      valueHint: "file",
-      description: "Where the pruned graph goes",
-      required: true,
-    },
-    method: {
-      type: "enum",
-      options: ["channel", "magnitude"],
-      default: "channel",
-      description:
-        "`channel` takes whole channels out; `magnitude` sets single weights to 0, which saves bytes on the wire only",
-    },
-    ratio: {
-      type: "string",
-      valueHint: "share",
-      description: "The share to prune of each group of channels, or of each layer's weights",
-    },
-    global: {
-      type: "boolean",
-      description: "The share is of the whole graph: those layers lose most that matter least",
-    },
-    importance: {
-      type: "enum",
-      options: [...IMPORTANCE_CRITERIA],
-      default: "l1",
-      description:
-        "What channels are ranked by: a norm of their filters, or BatchNormalization's scale",
-    },
-    multiple: {
-      type: "string",
-      default: "8",
-      valueHint: "n",
-      description: "What is left of a group of channels is a multiple of it",
-    },
-    sensitivity: { type: "boolean", description: "Tell how each part minds being pruned alone" },
-    budget: {
-      type: "string",
-      valueHint: "share",
-      description:
-        "In place of --ratio: what may be left of the graph's cost; the ratios follow from the sensitivities",
-    },
-    cost: {
-      type: "enum",
-      options: ["macs", "bytes"],
-      default: "macs",
-      description: "What the budget is of; with `magnitude`, it is of the weights that are not 0",
-    },
-    samples: {
-      type: "string",
-      valueHint: "path",
-      description:
-        'What sensitivities and differences are measured on: a file with one {"inputs": [{"name", "shape", "data"}]} a line, a folder with input_0.pb and so on, or a .npy array of the samples of a graph with one input; made-up inputs otherwise',
-    },
-    "max-samples": {
-      type: "string",
-      valueHint: "n",
-      default: "256",
-      description: "How many of them",
-    },
-    ...jsonArg,
-  },
+  args: pruneArgs,
   async run({ args }) {
-    const [ratio, budget] = [
-      parseRatio("--ratio", args.ratio),
-      parseRatio("--budget", args.budget),
-    ];
-    const [multiple = 1, most] = [
-      parseCount("--multiple", args.multiple, NAME),
-      parseCount("--max-samples", args["max-samples"], NAME),
-    ];
-    if ((ratio === undefined) === (budget === undefined))
-      throw cliErrors.usage("Give --ratio or --budget", NAME);
-    if (args.global && ratio === undefined) throw cliErrors.usage("--global takes a --ratio", NAME);
+    const { ratio, budget, multiple, maxSamples } = parsePruneArgs(args);
     const { model } = await readModelFile(args.in);
     const before = serializeModel(model);
     const runtime = createNativeRuntime();
@@ -131,38 +125,33 @@ export const command = defineCommand({
     const samples =
       args.samples === undefined
         ? generateInputs(specs)
-        : readInputSamples(args.samples, specs, most);
+        : readInputSamples(args.samples, specs, maxSamples);
     const shapes = await measureShapesOnSample(samples, runtime, model);
     const options = { importance: args.importance satisfies ImportanceCriterion, multiple };
     const costBefore = computeLayerCosts(model, shapes);
-
-    const subject =
+    const target =
       args.method === "channel"
         ? createChannelTarget(before, shapes, args.cost, options)
         : createMagnitudeTarget(before);
-    const sensitivity =
-      args.sensitivity || budget !== undefined
-        ? await measureSensitivityWithProgress(
-            subject,
-            await createFidelityScorer(runtime, before, samples),
-          )
-        : null;
+    const needsSensitivity = args.sensitivity === true || budget !== undefined;
+    const sensitivity = needsSensitivity
+      ? await measureSensitivityWithProgress(
+          target,
+          await createFidelityScorer(runtime, before, samples),
+        )
+      : null;
     const plan =
       sensitivity === null || budget === undefined
         ? null
-        : planRatios(subject, sensitivity, budget * subject.computeCost(0));
-    const ratios: PruningRatios = plan?.ratios ?? ratio ?? 0;
-    const scope =
-      args.global && typeof ratios === "number"
-        ? ({ scope: "model", ratio: ratios } as const)
-        : { ratio: ratios };
+        : planRatios(target, sensitivity, budget * target.computeCost(0));
+    const scope = toScope(plan?.ratios ?? ratio ?? 0, args.global === true);
     const pruned =
       args.method === "channel" ? pruneChannels(model, shapes, { ...options, ...scope }) : null;
     if (pruned === null) pruneByMagnitude(model, scope);
 
     const after = serializeModel(model);
     await writeFile(args.out, after).catch((error: unknown) => {
-      throw cliErrors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, NAME);
+      throw cliErrors.usage(`Cannot write ${args.out}: ${reasonOf(error)}`, NAME);
     });
     const result: Result = {
       out: args.out,
@@ -181,12 +170,36 @@ export const command = defineCommand({
   },
 });
 
+/** @throws usage */
+function parsePruneArgs(args: PruneArgs) {
+  const ratio = parseRatio("--ratio", args.ratio);
+  const budget = parseRatio("--budget", args.budget);
+  if ((ratio === undefined) === (budget === undefined))
+    throw cliErrors.usage(
+      "The amount is missing or ambiguous; pass either --ratio or --budget",
+      NAME,
+    );
+  if (args.global && ratio === undefined)
+    throw cliErrors.usage("--global applies only to --ratio; pass --ratio or omit --global", NAME);
+  return {
+    ratio,
+    budget,
+    multiple: parseCount("--multiple", args.multiple, NAME),
+    maxSamples: parseCount("--max-samples", args["max-samples"], NAME),
+  };
+}
+
+const toScope = (ratios: PruningRatios, isGlobal: boolean) =>
+  isGlobal && typeof ratios === "number"
+    ? ({ scope: "model", ratio: ratios } as const)
+    : { ratio: ratios };
+
 function parseRatio(option: string, value: string | undefined): number | undefined {
   if (value === undefined) return undefined;
   const share = value.trim() === "" ? Number.NaN : Number(value);
   if (!(share >= 0 && share < 1))
     throw cliErrors.usage(
-      `${option} is ${JSON.stringify(value)}, and must be from 0 to below 1`,
+      `${option} is ${JSON.stringify(value)}; expected a number of at least 0 and below 1`,
       NAME,
     );
   return share;
@@ -199,7 +212,7 @@ async function readInputSpecs(runtime: Runtime, bytes: Uint8Array): Promise<read
   return inputs;
 }
 
-/** Of the first sample. @throws not_comparable if the graph does not run on it */
+/** Measures the tensor shapes on the first sample. @throws not_comparable if the graph rejects it */
 async function measureShapesOnSample(
   samples: InputSamples,
   runtime: Runtime,
@@ -214,12 +227,12 @@ async function measureShapesOnSample(
 }
 
 async function measureSensitivityWithProgress(
-  subject: PruningTarget,
-  judge: ModelScorer,
+  target: PruningTarget,
+  scorer: ModelScorer,
 ): Promise<PruningSensitivity> {
   const progress = createProgressLine();
-  const sensitivity = await measureSensitivity(subject, judge, {
-    onProgress: (done, of) => progress.show("sensitivity", done, of),
+  const sensitivity = await measureSensitivity(target, scorer, {
+    onProgress: (done, total) => progress.show("sensitivity", done, total),
   });
   progress.clear();
   return sensitivity;
@@ -231,7 +244,7 @@ interface Result extends Pick<ChannelPruningReport, "groups">, FileSizes {
   readonly method: "channel" | "magnitude";
   readonly layers: readonly LayerChange[];
   readonly sensitivity: PruningSensitivity | null;
-  /** Of the outputs from the original's. */
+  /** Deviation of each output from the original's. */
   readonly differences: readonly OutputDeviation[];
   readonly comparedOn: "made-up inputs" | "samples";
   readonly plan:
@@ -247,16 +260,15 @@ interface FileSizes {
 }
 
 function measureSizes(before: Uint8Array, after: Uint8Array): FileSizes {
-  const zipped = (bytes: Uint8Array) => gzipSync(bytes, { level: 9 }).byteLength;
+  const gzipBytesOf = (bytes: Uint8Array) => gzipSync(bytes, { level: 9 }).byteLength;
   return {
     bytesBefore: before.byteLength,
     bytesAfter: after.byteLength,
-    gzipBytesBefore: zipped(before),
-    gzipBytesAfter: zipped(after),
+    gzipBytesBefore: gzipBytesOf(before),
+    gzipBytesAfter: gzipBytesOf(after),
   };
 }
 
-/** A layer before and after. */
 interface LayerChange {
   readonly layer: string;
   readonly op: string;
@@ -266,11 +278,15 @@ interface LayerChange {
 
 type LayerMetrics = Omit<LayerCost, "layer" | "op">;
 
-/** Pruning takes no layer away. */
+/** Pairs layers by position, because pruning removes no layer. */
 function pairLayers(before: readonly LayerCost[], after: readonly LayerCost[]): LayerChange[] {
   return before.flatMap(({ layer, op, ...figures }, position) => {
-    const { layer: _layer, op: _op, ...others } = after[position] ?? { layer, op, ...figures };
-    return [{ layer, op, before: figures, after: others }];
+    const {
+      layer: _layer,
+      op: _op,
+      ...figuresAfter
+    } = after[position] ?? { layer, op, ...figures };
+    return [{ layer, op, before: figures, after: figuresAfter }];
   });
 }
 
@@ -290,7 +306,7 @@ const change = (before: number | null, after: number | null): string =>
   before === after ? String(before ?? "-") : `${before} -> ${after}`;
 
 function summary(result: Result): string {
-  const { method, layers, groups, leftAlone, sensitivity, plan } = result;
+  const { method, layers, groups, leftAlone: unpruned, sensitivity, plan } = result;
   return [
     layerTable(layers),
     renderTable([
@@ -307,24 +323,24 @@ function summary(result: Result): string {
     ]),
     ...(method === "magnitude"
       ? [
-          "Zeros save bytes where the file is compressed on its way. ONNX Runtime computes with them all the same: it has no sparse kernels.",
+          "Zeros save bytes only in compressed transfers. ONNX Runtime has no sparse kernels, so they save no time.",
         ]
       : []),
     ...(groups.length === 0
       ? []
       : [
-          `Channels that are removed together:\n${renderTable([["GROUP", "CHANNELS", "REMOVED", "LAYERS"], ...groups.map((one) => [one.name, one.channels, one.removed, one.layers.join(", ")])])}`,
+          `Channels removed together:\n${renderTable([["GROUP", "CHANNELS", "REMOVED", "LAYERS"], ...groups.map((group) => [group.name, group.channels, group.removed, group.layers.join(", ")])])}`,
         ]),
-    ...(leftAlone.length === 0
+    ...(unpruned.length === 0
       ? []
       : [
-          `Layers left alone:\n${renderTable([["LAYER", "OPERATOR", "CHANNELS", "BECAUSE"], ...leftAlone.map((one) => [one.layer, one.op, one.channels, one.reason])])}`,
+          `Layers not pruned:\n${renderTable([["LAYER", "OPERATOR", "CHANNELS", "REASON"], ...unpruned.map(({ layer, op, channels, reason }) => [layer, op, channels, reason])])}`,
         ]),
     ...(sensitivity === null ? [] : [sensitivityTable(sensitivity)]),
     ...(plan === null
       ? []
       : [
-          `Planned, at an expected loss of ${plan.expectedLoss.toFixed(4)}:\n${renderTable(Object.entries(plan.ratios).map(([part, ratio]) => [part, ratio]))}`,
+          `Planned ratios, with an expected loss of ${plan.expectedLoss.toFixed(4)}:\n${renderTable(Object.entries(plan.ratios).map(([part, ratio]) => [part, ratio]))}`,
         ]),
     differenceTable(result),
     `Written to ${result.out}`,
@@ -342,15 +358,15 @@ function layerTable(layers: readonly LayerChange[]): string {
       `${others.length} others`,
       "",
       ...cells(
-        sumMetrics(others.map((one) => one.before)),
-        sumMetrics(others.map((one) => one.after)),
+        sumMetrics(others.map((layer) => layer.before)),
+        sumMetrics(others.map((layer) => layer.after)),
       ),
     ]);
   const [before, after] = [
-    sumMetrics(layers.map((one) => one.before)),
-    sumMetrics(layers.map((one) => one.after)),
+    sumMetrics(layers.map((layer) => layer.before)),
+    sumMetrics(layers.map((layer) => layer.after)),
   ];
-  const left = [
+  const kept = [
     percent(after.parameters, before.parameters),
     percent(after.macs ?? 0, before.macs ?? 0),
     percent(after.bytes, before.bytes),
@@ -359,7 +375,7 @@ function layerTable(layers: readonly LayerChange[]): string {
     ["LAYER", "OPERATOR", "PARAMETERS", "MACS", "BYTES", "ZEROS"],
     ...rows,
     ["all", "", ...cells(before, after)],
-    ["left", "", ...left],
+    ["kept", "", ...kept],
   ]);
 }
 
@@ -371,12 +387,13 @@ const cells = (before: LayerMetrics, after: LayerMetrics): string[] => [
 ];
 
 function sumMetrics(all: readonly LayerMetrics[]): LayerMetrics {
-  const sum = (of: (one: LayerMetrics) => number) => all.reduce((total, one) => total + of(one), 0);
+  const sum = (metric: (metrics: LayerMetrics) => number) =>
+    all.reduce((total, metrics) => total + metric(metrics), 0);
   return {
-    parameters: sum((one) => one.parameters),
-    bytes: sum((one) => one.bytes),
-    macs: sum((one) => one.macs ?? 0),
-    zeros: sum((one) => one.zeros),
+    parameters: sum(({ parameters }) => parameters),
+    bytes: sum(({ bytes }) => bytes),
+    macs: sum(({ macs }) => macs ?? 0),
+    zeros: sum(({ zeros }) => zeros),
   };
 }
 
@@ -386,16 +403,16 @@ function sensitivityTable({ score, parts }: PruningSensitivity): string {
     part,
     ...points.map(({ loss }) => loss.toFixed(4)),
   ]);
-  return `Lost of the score ${score.toFixed(4)} with one part pruned by\n${renderTable([["PART", ...ratios], ...rows])}`;
+  return `Loss of the score ${score.toFixed(4)} if one part is pruned, by ratio:\n${renderTable([["PART", ...ratios], ...rows])}`;
 }
 
 function differenceTable({ differences, comparedOn }: Result): string {
-  const rows = differences.map((one) => [
-    one.output,
-    one.maxAbsolute.toPrecision(3),
-    one.meanAbsolute.toPrecision(3),
-    one.sqnrDb === null ? "-" : one.sqnrDb.toFixed(1),
-    one.argmaxAgreement === null ? "-" : percent(one.argmaxAgreement, 1),
+  const rows = differences.map(({ output, maxAbsolute, meanAbsolute, sqnrDb, argmaxAgreement }) => [
+    output,
+    maxAbsolute.toPrecision(3),
+    meanAbsolute.toPrecision(3),
+    sqnrDb === null ? "-" : sqnrDb.toFixed(1),
+    argmaxAgreement === null ? "-" : percent(argmaxAgreement, 1),
   ]);
-  return `Against the original, on ${comparedOn}:\n${renderTable([["OUTPUT", "MAX DIFFERENCE", "MEAN", "SQNR DB", "SAME ARGMAX"], ...rows])}`;
+  return `Against the original, on ${comparedOn === "samples" ? comparedOn : "generated inputs"}:\n${renderTable([["OUTPUT", "MAX DIFFERENCE", "MEAN", "SQNR DB", "SAME ARGMAX"], ...rows])}`;
 }

@@ -1,4 +1,4 @@
-// `edgetier model publish <folder>`: a model project becomes a version in the store.
+// `edgetier model publish <folder>`: publishes a model project as a version in the store.
 
 import { defineCommand } from "citty";
 import { readProject } from "../../toolchain/project.ts";
@@ -18,7 +18,8 @@ const NAME = "edgetier model publish";
 export const command = defineCommand({
   meta: {
     name: "publish",
-    description: "Publish a model project; the same content again changes nothing",
+    description:
+      "Publish a model project as a version; publishing the same content again changes nothing",
   },
   args: {
     folder: {
@@ -29,9 +30,10 @@ export const command = defineCommand({
     ...aliasArg,
     snapshots: {
       type: "boolean",
-      description: "Make the snapshots of edge tiers; without them the edge opens models itself",
+      description:
+        "Create snapshots of edge tiers; without them, the edge initializes sessions itself",
       default: true,
-      negativeDescription: "Leave the snapshots out",
+      negativeDescription: "Skip the snapshots",
     },
     ...purgeArgs,
     ...signingArgs,
@@ -44,14 +46,14 @@ export const command = defineCommand({
     const signingKeys = await readSigningKeys(args["sign-key"], NAME);
     const store = openPublishingStore(args, signingKeys);
     const log = args.json ? () => {} : printLine;
-    const { source, skippedTiers: without } = args.snapshots
+    const { source, skippedTiers } = args.snapshots
       ? await createProjectSnapshots(await readProject(args.folder), log)
       : { source: await readProject(args.folder), skippedTiers: [] };
-    const notAtTheEdge = await findUnsupportedEdgeTiers(store, source);
-    for (const { tier, reason } of without) log(`${tier}: no snapshot. ${reason}`);
-    for (const { tier, reason } of notAtTheEdge)
+    const unsupported = await findUnsupportedEdgeTiers(store, source);
+    for (const { tier, reason } of skippedTiers) log(`${tier}: no snapshot. ${reason}`);
+    for (const { tier, reason } of unsupported)
       log(
-        `${tier}: the edge cannot serve it, the next tier answers instead: ${reason}.\n  Run \`edgetier engine build\`, deploy, and \`edgetier engine publish\`.`,
+        `${tier}: the deployed engine does not support this tier, so the next tier answers: ${reason}.\n  Run \`edgetier engine build\`, deploy, and \`edgetier engine publish\`.`,
       );
     const result = await publishModel(store, source, {
       alias,
@@ -68,12 +70,13 @@ export const command = defineCommand({
     });
     const signedBy = signingKeys.map(({ id }) => id);
     const { model, version, outcome, aliasMoved, aliasVersion } = result;
-    if (args.json) printJson({ ...result, signedBy, withoutSnapshot: without, notAtTheEdge });
+    if (args.json)
+      printJson({ ...result, signedBy, withoutSnapshot: skippedTiers, notAtTheEdge: unsupported });
     else {
       printLine(
         outcome === "published"
           ? `published ${model}@${version}${signedBy.length === 0 ? "" : `, signed by ${signedBy.join(", ")}`}`
-          : `unchanged: ${model}@${version} has this content already`,
+          : `unchanged: ${model}@${version} already has this content`,
       );
       printLine(`${model}@${alias} ${aliasMoved ? "is now" : "stays"} version ${aliasVersion}`);
     }
@@ -86,13 +89,13 @@ export const command = defineCommand({
   },
 });
 
-/** Edge tiers that the deployed engine cannot start, and why; none where the store knows of no deployment. */
+/** Finds edge tiers that the deployed engine cannot start. Finds none if the store records no deployment. */
 async function findUnsupportedEdgeTiers(
   store: ModelStore,
   { project, snapshots }: PublishSource,
 ): Promise<{ tier: string; reason: string }[]> {
   const engine = await store.readDeployedEngine();
-  if (engine === undefined || engine.kind === "full") return []; // a full engine opens any model
+  if (engine === undefined || engine.kind === "full") return []; // a full engine supports every model
   return project.tiers.flatMap(({ id, place }) => {
     const reason = place === "edge" ? findIncompatibility(snapshots?.get(id), engine) : undefined;
     return reason === undefined ? [] : [{ tier: id, reason }];

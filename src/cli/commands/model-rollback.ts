@@ -1,4 +1,4 @@
-// `edgetier model rollback <model>`: an alias names again what it named before.
+// `edgetier model rollback <model>`: moves an alias back to its previous version.
 
 import { defineCommand } from "citty";
 import { rollbackAlias } from "../../registry/aliases.ts";
@@ -11,9 +11,9 @@ import { openModelStore, storeArgs } from "../store-args.ts";
 const NAME = "edgetier model rollback";
 
 export const command = defineCommand({
-  meta: { name: "rollback", description: "Move an alias back to the version that it named before" },
+  meta: { name: "rollback", description: "Move an alias back to its previous version" },
   args: {
-    model: { type: "positional", description: "Its name", required: true },
+    model: { type: "positional", description: "Name of the model", required: true },
     ...aliasArg,
     ...purgeArgs,
     ...storeArgs,

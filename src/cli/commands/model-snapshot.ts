@@ -1,4 +1,4 @@
-// `edgetier model snapshot <folder>`: the memory images that a project's edge tiers start from, made in workerd.
+// `edgetier model snapshot <folder>`: creates the memory snapshots that a project's edge tiers start from, in workerd.
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,7 +11,8 @@ import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../outp
 export const command = defineCommand({
   meta: {
     name: "snapshot",
-    description: "Make the snapshots of a project's edge tiers; `model publish` does it by itself",
+    description:
+      "Create the snapshots of a project's edge tiers; `model publish` includes this step",
   },
   args: {
     folder: {
@@ -22,12 +23,12 @@ export const command = defineCommand({
     out: {
       type: "string",
       valueHint: "folder",
-      description: "Also write them there, as <tier>.etsnap",
+      description: "Output folder for copies, named <tier>.etsnap",
     },
     ...jsonArg,
   },
   async run({ args }) {
-    const { source, skippedTiers: without } = await createProjectSnapshots(
+    const { source, skippedTiers } = await createProjectSnapshots(
       await readProject(args.folder),
       args.json ? () => {} : printLine,
     );
@@ -44,7 +45,8 @@ export const command = defineCommand({
       engine,
       functions: decodeFunctionSet(functions).size,
     }));
-    if (args.json) return printJson({ model: source.project.model, snapshots: rows, without });
+    if (args.json)
+      return printJson({ model: source.project.model, snapshots: rows, without: skippedTiers });
     const header = ["tier", "file", "memory", "functions", "engine"];
     if (rows.length > 0)
       printLine(
@@ -59,7 +61,8 @@ export const command = defineCommand({
           ]),
         ]),
       );
-    for (const { tier, reason } of without) printLine(`${tier}: no snapshot. ${reason}`);
-    if (rows.length + without.length === 0) printLine(`${source.project.model} has no edge tier`);
+    for (const { tier, reason } of skippedTiers) printLine(`${tier}: no snapshot. ${reason}`);
+    if (rows.length + skippedTiers.length === 0)
+      printLine(`${source.project.model} has no edge tier`);
   },
 });

@@ -1,5 +1,4 @@
-// `edgetier precompute --model intent --inputs top.jsonl`: an edge is asked inputs that will be asked often, so that their
-// answers lie in its caches.
+// `edgetier precompute --model intent --inputs top.jsonl`: sends frequent inputs to an edge in advance, which fills its caches.
 
 import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
@@ -25,46 +24,46 @@ const schema = z.object({
 export const command = defineCommand({
   meta: {
     name: "precompute",
-    description: "Have an edge answer inputs in advance, so that its caches hold the answers",
+    description: "Send inputs to an edge in advance, so that its caches contain the answers",
   },
   args: {
     model: {
       type: "string",
       valueHint: "ref",
-      description: "name, name@version or name@alias",
+      description: "Model reference: name, name@version or name@alias",
       required: true,
     },
     inputs: {
       type: "string",
       valueHint: "path",
       description:
-        'One input a line, the likeliest first: "a text", {"text": "a text"}, {"b64": "<an image>"}',
+        'File with one input per line, most frequent first: "a text", {"text": "a text"}, {"b64": "<an image>"}',
       required: true,
     },
     url: {
       type: "string",
       valueHint: "url",
-      description: "Address of the edge; otherwise the local system's, http://127.0.0.1:8787",
+      description: "Address of the edge; by default the local system's, http://127.0.0.1:8787",
     },
     batch: {
       type: "string",
       valueHint: "count",
       default: "16",
       description:
-        "Inputs in one request; 1 where an answer must not depend on its neighbours, as dynamic quantisation has it in the last digits",
+        "Inputs per request; 1 avoids the differences in the last digits that dynamic quantization causes within a batch",
     },
     rate: {
       type: "string",
       valueHint: "per second",
-      description: "Inputs a second, at most; as fast as the edge answers without it",
+      description: "Maximum inputs per second; by default unlimited",
     },
     state: {
       type: "string",
       valueHint: "path",
       description:
-        "What has been done, so that another run goes on from there; otherwise <inputs>.precomputed.json",
+        "Progress file from which another run resumes; by default <inputs>.precomputed.json",
     },
-    refresh: { type: "boolean", description: "Compute anew what the caches hold, too" },
+    refresh: { type: "boolean", description: "Also recompute answers that are cached" },
     ...jsonArg,
   },
   async run({ args }) {
@@ -77,8 +76,8 @@ export const command = defineCommand({
       EDGETIER_API_KEY: process.env["EDGETIER_API_KEY"],
       url: args.url,
     });
-    const batch = parseCount("--batch", args.batch, NAME, 1_024);
-    const perSecond = parseCount("--rate", args.rate, NAME, 1_000_000);
+    const batchSize = parseCount("--batch", args.batch, NAME, 1_024);
+    const ratePerSecond = parseCount("--rate", args.rate, NAME, 1_000_000);
     const inputs = await readInputs(args.inputs, NAME);
     const edge = createBatchPredictor({
       url: url ?? `http://${LOOPBACK}:${port}`,
@@ -95,9 +94,9 @@ export const command = defineCommand({
     const report = await runPrecompute({
       inputs: inputs.lines,
       state,
-      batchSize: batch,
-      ratePerSecond: perSecond,
-      predictBatch: (some) => edge.predictBatch(`${model}@${version}`, some),
+      batchSize,
+      ratePerSecond,
+      predictBatch: (batch) => edge.predictBatch(`${model}@${version}`, batch),
       log: createProgressPrinter(args.json === true),
     });
     if (args.json) printJson({ model, version, ...report });
@@ -114,11 +113,11 @@ function printReport(
   printLine(
     renderTable([
       ["model", `${model}@${version}`],
-      ["asked", asked],
-      ["were there", cached],
+      ["inputs", asked],
+      ["cached", cached],
       ["computed", computed],
       ["failed", failed],
-      ["hit share", `${(100 * hitShare).toFixed(1)} %`],
+      ["hit ratio", `${(100 * hitShare).toFixed(1)} %`],
     ]),
   );
   for (const { line, code, detail } of failures.slice(0, MAX_SHOWN_FAILURES))

@@ -1,4 +1,4 @@
-// `edgetier predict --model intent "text"`, or `--file photo.jpg`: one prediction through an edge.
+// `edgetier predict --model intent "text"`, or `--file photo.jpg`: requests one prediction from an edge.
 
 import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
@@ -24,30 +24,30 @@ const schema = z.object({
 });
 
 export const command = defineCommand({
-  meta: { name: "predict", description: "Ask an edge for one prediction" },
+  meta: { name: "predict", description: "Request one prediction from an edge" },
   args: {
-    text: { type: "positional", description: "The input", required: false },
+    text: { type: "positional", description: "Input text", required: false },
     file: {
       type: "string",
       valueHint: "path",
-      description: "A file that is the input, such as a JPEG or PNG",
+      description: "Input file, such as a JPEG or PNG",
     },
     model: {
       type: "string",
       valueHint: "ref",
-      description: "name, name@version or name@alias",
+      description: "Model reference: name, name@version or name@alias",
       required: true,
     },
     url: {
       type: "string",
       valueHint: "url",
-      description: "Address of the edge; otherwise the local system's, http://127.0.0.1:8787",
+      description: "Address of the edge; by default the local system's, http://127.0.0.1:8787",
     },
     "api-key": {
       type: "string",
       valueHint: "key",
       description:
-        "Key or token for the edge; otherwise EDGETIER_API_KEY, which other users of this machine cannot see",
+        "API key or token; by default EDGETIER_API_KEY, which other users of this machine cannot see",
     },
     ...jsonArg,
   },
@@ -67,7 +67,7 @@ export const command = defineCommand({
   },
 });
 
-/** @throws usage unless there is either a text or a file that can be read */
+/** Reads the input from either the text or the file. @throws usage */
 async function readInput({
   text,
   file,
@@ -76,10 +76,13 @@ async function readInput({
   readonly file?: string | undefined;
 }): Promise<PredictionInput> {
   if ((text === undefined) === (file === undefined))
-    throw cliErrors.usage("Give a text, or a file with --file", "edgetier predict");
+    throw cliErrors.usage(
+      "The input is missing or ambiguous; pass either a text or --file",
+      "edgetier predict",
+    );
   if (file === undefined) return { text: text ?? "" };
   const bytes = await readFile(file).catch((error: unknown) => {
-    throw cliErrors.usage(`--file ${file} cannot be read: ${reasonOf(error)}`, "edgetier predict");
+    throw cliErrors.usage(`Cannot read --file ${file}: ${reasonOf(error)}`, "edgetier predict");
   });
   return { file: new Uint8Array(bytes) };
 }

@@ -1,4 +1,4 @@
-// `edgetier region key`: a secret that edges sign their requests to a region with.
+// `edgetier region key`: creates a secret for signing an edge's requests to a region.
 
 import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
@@ -8,13 +8,13 @@ import { jsonArg, printJson, printLine } from "../output.ts";
 export const command = defineCommand({
   meta: {
     name: "key",
-    description: "Make a secret that an edge signs its requests to a region with",
+    description: "Create a secret for signing an edge's requests to a region",
   },
   args: {
     id: {
       type: "string",
       valueHint: "name",
-      description: "What both sides call it; by default the day",
+      description: "Id of the key on both sides; by default today's date",
       default: "",
     },
     ...jsonArg,
@@ -24,13 +24,13 @@ export const command = defineCommand({
     const key = formatRegionKey(generateRegionKey(id));
     if (!regionKeySchema().safeParse(key).success)
       throw cliErrors.usage(
-        `${JSON.stringify(id)} is not an id: letters, digits, '.', '_' and '-', at most 64`,
+        `--id is ${JSON.stringify(id)}; expected at most 64 letters, digits, '.', '_' and '-'`,
         "edgetier region key",
       );
     if (args.json === true) return printJson({ keyId: id, key });
     printLine(key);
     printLine(
-      "\nIt is a secret. A region may name several, with commas between them, while one replaces another.",
+      "\nKeep it secret. During a rotation, a region accepts several comma-separated keys.",
     );
   },
 });

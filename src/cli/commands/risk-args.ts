@@ -1,4 +1,4 @@
-// The options of commands that state a risk, or what tiers cost.
+// Risk arguments: options of commands that state a risk bound or the costs of tiers.
 
 import { cliErrors } from "../errors.ts";
 import {
@@ -12,23 +12,22 @@ export const riskArgs = {
   epsilon: {
     type: "string",
     valueHint: "0.01",
-    description: "The risk that is allowed: a share of the inputs",
+    description: "Maximum risk, as a share of the inputs",
   },
   delta: {
     type: "string",
     valueHint: "0.05",
-    description: "How likely it may be that the risk is above epsilon all the same",
+    description: "Maximum probability that the risk exceeds epsilon",
   },
   risk: {
     type: "string",
     valueHint: RISK_KINDS.join("|"),
-    description:
-      "What it is a risk of: answering otherwise than the last tier, or losing accuracy against it",
+    description: "Kind of risk: disagreement with the last tier, or accuracy loss against it",
   },
   method: {
     type: "string",
     valueHint: CALIBRATION_METHODS.join("|"),
-    description: "How confidences are calibrated; the best in cross-validation by default",
+    description: "Calibration method; by default the best in cross-validation",
   },
 } as const;
 
@@ -36,13 +35,12 @@ export const priceArgs = {
   "region-ms": {
     type: "string",
     valueHint: "ms",
-    description: "The way to a region and back, added to the latency of its tiers; 0 by default",
+    description: "Network round trip to a region, added to its tiers' latency; by default 0",
   },
   cost: {
     type: "string",
     valueHint: "tier=cost,…",
-    description:
-      "What one input costs at a tier, in any unit; the measured time of its computing by default",
+    description: "Cost per input of each tier, in any unit; by default the measured compute time",
   },
 } as const;
 
@@ -59,16 +57,20 @@ export interface RiskOptions extends Pick<RiskGuarantee, "what" | "epsilon" | "d
 
 const DEFAULT_RISK = { what: "disagreement", epsilon: 0.01, delta: 0.05 } as const;
 
-/** @param before what a project states already @throws usage */
+/**
+ * Parses the risk options.
+ * @param current the risk bound of the project, which applies to missing options
+ * @throws usage
+ */
 export function parseRisk(
   { epsilon, delta, risk, method }: RiskArgs,
   command: string,
-  before: Pick<RiskGuarantee, "what" | "epsilon" | "delta"> = DEFAULT_RISK,
+  current: Pick<RiskGuarantee, "what" | "epsilon" | "delta"> = DEFAULT_RISK,
 ): RiskOptions {
   return {
-    what: risk === undefined ? before.what : parseChoice("--risk", risk, RISK_KINDS, command),
-    epsilon: epsilon === undefined ? before.epsilon : parseShare("--epsilon", epsilon, command),
-    delta: delta === undefined ? before.delta : parseShare("--delta", delta, command),
+    what: risk === undefined ? current.what : parseChoice("--risk", risk, RISK_KINDS, command),
+    epsilon: epsilon === undefined ? current.epsilon : parseShare("--epsilon", epsilon, command),
+    delta: delta === undefined ? current.delta : parseShare("--delta", delta, command),
     method:
       method === undefined
         ? undefined
@@ -76,7 +78,11 @@ export function parseRisk(
   };
 }
 
-/** @param epsilon the usual one, below it @throws usage */
+/**
+ * Parses `--saturated-epsilon`.
+ * @param epsilon the bound without saturation, which must be lower
+ * @throws usage
+ */
 export function parseSaturatedEpsilon(
   value: string | undefined,
   epsilon: number,
@@ -86,13 +92,17 @@ export function parseSaturatedEpsilon(
   const saturated = parseShare("--saturated-epsilon", value, command);
   if (saturated <= epsilon)
     throw cliErrors.usage(
-      `--saturated-epsilon is ${value}, and must be above the usual ${epsilon}`,
+      `--saturated-epsilon is ${value}; expected a value above epsilon ${epsilon}`,
       command,
     );
   return saturated;
 }
 
-/** @param tiers ids that there are @throws usage */
+/**
+ * Parses the cost options.
+ * @param tiers ids of all tiers
+ * @throws usage
+ */
 export function parsePrices(
   args: { readonly "region-ms"?: string | undefined; readonly cost?: string | undefined },
   tiers: readonly string[],
@@ -105,13 +115,16 @@ export function parsePrices(
       const [tier = "", value = ""] = part.split("=", 2);
       if (!tiers.includes(tier))
         throw cliErrors.usage(
-          `--cost names ${JSON.stringify(tier)}, and the tiers are ${tiers.join(", ")}`,
+          `--cost names the unknown tier ${JSON.stringify(tier)}; expected ${tiers.join(", ")}`,
           command,
         );
       return [tier, parseNonNegative("--cost", value, command)] as const;
     });
   if (costs.length > 0 && new Set(costs.map(([tier]) => tier)).size !== tiers.length)
-    throw cliErrors.usage(`--cost is to name every tier once: ${tiers.join(", ")}`, command);
+    throw cliErrors.usage(
+      `--cost does not name every tier once; expected ${tiers.join(", ")}`,
+      command,
+    );
   return {
     regionMs:
       args["region-ms"] === undefined
@@ -125,7 +138,7 @@ function parseShare(option: string, value: string, command: string): number {
   const share = Number(value);
   if (!(share > 0 && share < 1))
     throw cliErrors.usage(
-      `${option} is ${JSON.stringify(value)}, and must be between 0 and 1`,
+      `${option} is ${JSON.stringify(value)}; expected a number between 0 and 1`,
       command,
     );
   return share;
@@ -135,7 +148,7 @@ function parseNonNegative(option: string, value: string, command: string): numbe
   const number = value === "" ? Number.NaN : Number(value);
   if (!(number >= 0 && Number.isFinite(number)))
     throw cliErrors.usage(
-      `${option} has ${JSON.stringify(value)}, and must have numbers from 0 on`,
+      `${option} contains ${JSON.stringify(value)}; expected a number of at least 0`,
       command,
     );
   return number;
@@ -147,11 +160,11 @@ function parseChoice<Known extends string>(
   known: readonly Known[],
   command: string,
 ): Known {
-  const found = known.find((one) => one === value);
-  if (found === undefined)
+  const choice = known.find((name) => name === value);
+  if (choice === undefined)
     throw cliErrors.usage(
-      `${option} is ${JSON.stringify(value)}, and must be ${known.join(" or ")}`,
+      `${option} is ${JSON.stringify(value)}; expected ${known.join(" or ")}`,
       command,
     );
-  return found;
+  return choice;
 }

@@ -1,4 +1,4 @@
-// The options of commands that read samples, and numbers as options give them.
+// Sample arguments: options of commands that read samples, and parsing of counts.
 import { cliErrors } from "../errors.ts";
 
 export const samplesArgs = {
@@ -6,35 +6,35 @@ export const samplesArgs = {
     type: "string",
     valueHint: "path",
     description:
-      'Labelled samples: a file with one {"text", "label"} or {"file", "label"} a line, or a folder <label>/<file>',
+      'Labeled samples: a file with one {"text", "label"} or {"file", "label"} per line, or a folder <label>/<file>',
     required: true,
   },
   limit: {
     type: "string",
     valueHint: "n",
-    description: "At most so many samples, chosen with a fixed seed",
+    description: "Maximum number of samples, chosen with a fixed seed",
   },
 } as const;
 
-/** @throws usage unless it is a whole number from 1 to `most` */
-export function parseCount(option: string, value: string, command: string, most?: number): number;
+/** Parses a whole number from 1 to `max`. @throws usage */
+export function parseCount(option: string, value: string, command: string, max?: number): number;
 export function parseCount(
   option: string,
   value: string | undefined,
   command: string,
-  most?: number,
+  max?: number,
 ): number | undefined;
 export function parseCount(
   option: string,
   value: string | undefined,
   command: string,
-  most = Number.MAX_SAFE_INTEGER,
+  max = Number.MAX_SAFE_INTEGER,
 ): number | undefined {
   if (value === undefined) return undefined;
   const count = /^[0-9]+$/.test(value) ? Number(value) : 0;
-  if (count >= 1 && count <= most) return count;
+  if (count >= 1 && count <= max) return count;
   throw cliErrors.usage(
-    `${option} is ${JSON.stringify(value)}, and must be a whole number from 1 ${most === Number.MAX_SAFE_INTEGER ? "on" : `to ${most}`}`,
+    `${option} is ${JSON.stringify(value)}; expected a whole number ${max === Number.MAX_SAFE_INTEGER ? "of at least 1" : `from 1 to ${max}`}`,
     command,
   );
 }

@@ -1,4 +1,4 @@
-// `edgetier start`, which is `npm start`: the whole system on this machine, until Ctrl-C.
+// `edgetier start`, which `npm start` runs: runs the whole system on this machine until Ctrl-C.
 
 import { defineCommand } from "citty";
 import * as z from "zod";
@@ -41,7 +41,7 @@ export const command = defineCommand({
   args: {
     "open-region": {
       type: "boolean",
-      description: "Have the region answer everyone on this machine, and not the edge alone",
+      description: "Let the region accept unsigned requests from this machine, not only the edge's",
     },
     fresh: {
       type: "boolean",
@@ -96,7 +96,7 @@ export const command = defineCommand({
   },
 });
 
-/** Undefined where the user stopped it while it was starting: no error. */
+/** Returns undefined if the user stopped the start, which is not an error. */
 async function ignoreAbort(
   system: Promise<LocalSystem>,
   signal: AbortSignal,
@@ -112,13 +112,13 @@ async function ignoreAbort(
 interface ExampleRequest {
   readonly model: string;
   readonly input: PredictionInput;
-  /** What is asked, for people. */
+  /** Description of the input, for people. */
   readonly description: string;
-  /** Of a curl command, behind the address. */
+  /** Arguments of a curl command after the address. */
   readonly curlArgs: string;
 }
 
-/** The first model that gives labels, with an input for it. */
+/** Finds the first classification model and an example input for it. */
 async function findExampleRequest(
   { urls, models }: LocalSystem,
   apiKey: string | undefined,
@@ -142,14 +142,18 @@ async function findExampleRequest(
             imageClassificationTask.encodeInput(imageClassificationTask.exampleInput),
           ),
         },
-        description: "of a made-up image",
+        description: "of a generated image",
         curlArgs: "-H 'content-type: image/jpeg' --data-binary @photo.jpg",
       };
   }
   return undefined;
 }
 
-/** @param prediction the first of a cold isolate @param again the same once more */
+/**
+ * Prints the addresses and the example.
+ * @param prediction the first response of a cold isolate
+ * @param again the response to the same request, sent a second time
+ */
 function printWelcome(
   { urls, services: parts, models }: LocalSystem,
   first: ExampleRequest | undefined,
@@ -157,17 +161,19 @@ function printWelcome(
   again: PredictionResult | undefined,
   seconds: number,
 ): void {
-  printLine(`\nEdgeTier runs on this machine (ready in ${seconds} s)\n`);
+  printLine(`\nEdgeTier is running on this machine (ready in ${seconds} s)\n`);
   printLine(renderTable(parts.toReversed().map((part) => [`  ${part.name}`, part.url])));
   if (models.length === 0)
-    printLine(`\nNo models yet: \`${CLI_INVOCATION} init <name>\` makes one. Then start again.`);
+    printLine(
+      `\nThere are no models yet. Create one with \`${CLI_INVOCATION} init <name>\`, then start again.`,
+    );
   const stop = `Playground: ${urls.edge}/    API page: ${urls.edge}/docs    Stop: Ctrl-C`;
   if (first === undefined || prediction === undefined || again === undefined)
     return printLine(`\n${stop}`);
-  printLine(`\nA first prediction, ${first.description}:\n`);
+  printLine(`\nFirst prediction, ${first.description}:\n`);
   const rows: [string, string][] = [
     ...formatPredictionRows(prediction),
-    ["once more", `${again.latencyMs} ms (${again.cache})`],
+    ["second call", `${again.latencyMs} ms (${again.cache})`],
   ];
   printLine(renderTable(rows.map(([name, value]) => [`  ${name}`, value])));
   printLine(

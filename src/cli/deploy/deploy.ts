@@ -1,64 +1,52 @@
-// A deployment from the models on this machine to answers from the edge. New versions get the alias that clients ask last,
-// when the new Worker has been tried with them; a step that has been done already is found done, so that a deployment that
-// broke off goes on when it is run again.
+// Deployment: deploys the models on this machine to an edge, step by step. Clients' alias moves last, after the smoke test.
+// A step that is already done is reported as such, so that another run continues an interrupted deployment.
 
 import { cliErrors } from "../errors.ts";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
-import * as z from "zod";
-import { readDeploymentConfig } from "../../toolchain/deployment-config.ts";
-import { sha256HexSync } from "../../toolchain/sha256-sync.ts";
-import { diagnose, limitErrors } from "../../toolchain/doctor.ts";
-import type { BuiltDeployment } from "../../toolchain/engine/build-deployment.ts";
-import { type EdgeTierError } from "../../core/errors.ts";
-import { EDGE_SECRETS, missingVariables, unknownVariables } from "../../http/edge-variables.ts";
-import { promoteAlias, rollbackAlias } from "../../registry/aliases.ts";
-import { aliasedVersion } from "../../registry/manifest.ts";
+import { join } from "node:path";
 import type { ModelStore } from "../../registry/model-store.ts";
-import { publishModel, type PublishSource } from "../../registry/publish.ts";
+import type { PublishSource } from "../../registry/publish.ts";
 import {
-  buildProjectDeployment,
-  deployedEngineOf,
-  createProjectSnapshots,
-} from "../build-deployment.ts";
-import { measureDeployment } from "../doctor/measure-deployment.ts";
-import { bundleWorker, type WorkerUpload } from "../local/upload.ts";
-import { collectProvenance } from "../provenance.ts";
+  buildDeployment,
+  checkDeployment,
+  computeTag,
+  describeUpload,
+  moveAlias,
+  publishModels,
+  recordDeployedEngine,
+  resolveAddress,
+  runDoctor,
+  throwProblems,
+  uploadWorker,
+} from "./deploy-steps.ts";
 import { createEdgeClient, type EdgeClient } from "./edge-client.ts";
-import { waitForAlias, smokeTest, type SmokeTestModel, warmUpModels } from "./smoke-test.ts";
-import type { StepRunner, Compensation } from "./step-runner.ts";
-import { readSmokeTestCases } from "./smoke-test-cases.ts";
-import type { DeployedVersion, Wrangler } from "./wrangler.ts";
-
-/** Names what was published last by a deployment; clients ask for another. */
-const STAGING_ALIAS = "next";
-const TAG_LENGTH = 12;
-/** Of a Worker, by its name. */
-const addressFileSchema = z.record(z.string(), z.url());
+import { smokeTest, type SmokeTestModel, warmUpModels } from "./smoke-test.ts";
+import type { StepRunner } from "./step-runner.ts";
+import { readSmokeTestCases, type SmokeTestCase } from "./smoke-test-cases.ts";
+import type { Wrangler } from "./wrangler.ts";
 
 export interface DeployOptions {
-  /** All projects: the engine is cut to them. */
+  /** All projects; the engine is stripped to their functions. */
   readonly sources: readonly PublishSource[];
-  /** Names of those that are published. */
+  /** Names of the projects to publish. */
   readonly models: readonly string[];
   readonly modelsFolder: string;
-  /** Of the package.json. */
+  /** Folder of the package.json. */
   readonly configFolder: string;
-  /** Of the upload while it is examined. */
+  /** Temporary folder for the bundled upload. */
   readonly scratchFolder: string;
-  /** As wrangler.toml has it. */
+  /** Name and variables of the Worker in wrangler.toml. */
   readonly worker: { readonly name: string; readonly variables: Readonly<Record<string, unknown>> };
-  /** That clients ask, to move at last. */
+  /** Alias that clients call, which moves last. */
   readonly alias: string;
-  /** Undefined: what `wrangler deploy` tells, or told the last time. */
+  /** Address of the edge. Undefined: the one that `wrangler deploy` prints, now or in an earlier run. */
   readonly url: string | undefined;
   readonly addressFile: string;
   readonly apiKey: string | undefined;
-  /** Secrets to set; none leaves those of the Worker as they are. */
+  /** Secrets to set. An empty record keeps the Worker's. */
   readonly secrets: Readonly<Record<string, string>>;
   readonly isDryRun: boolean;
   readonly runsDoctor: boolean;
-  /** For what is new to be everywhere. */
+  /** Maximum time for new versions and addresses to propagate. */
   readonly propagationTimeoutMs: number;
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
@@ -66,361 +54,128 @@ export interface DeployOptions {
 
 export interface DeployResult {
   readonly url: string | undefined;
-  /** Of the Worker; undefined after a dry run. */
+  /** Version id of the Worker. Undefined after a dry run. */
   readonly versionId: string | undefined;
   readonly models: readonly { readonly model: string; readonly version: number }[];
 }
 
-/** @throws deployment_undone if something was changed and taken back; else what a step failed with */
+interface DeployDependencies {
+  readonly steps: StepRunner;
+  readonly wrangler: Wrangler;
+  readonly store: ModelStore;
+}
+
+/** @throws deployment_undone if changes were rolled back; otherwise the error of the failed step */
 export async function deploy(
   options: DeployOptions,
-  {
-    steps,
-    wrangler,
-    store,
-  }: { readonly steps: StepRunner; readonly wrangler: Wrangler; readonly store: ModelStore },
+  dependencies: DeployDependencies,
 ): Promise<DeployResult> {
-  const { alias, isDryRun: dryRun, worker } = options;
+  const { steps, wrangler, store } = dependencies;
   const published = options.sources.filter(({ project }) => options.models.includes(project.model));
-  const { current: before, problems } = await steps.runStep("check", () =>
-    check(options, wrangler, store),
-  );
+  const check = await steps.runStep("check", () => checkDeployment(options, wrangler, store));
   if (options.runsDoctor) await steps.runStep("doctor", () => runDoctor(options));
-  const { deployment, upload } = await steps.runStep("build", () => build(options));
-  const trials = new Map(
-    await Promise.all(
-      published.map(
-        async ({ project }) =>
-          [
-            project.model,
-            await readSmokeTestCases(project, join(options.modelsFolder, project.model)),
-          ] as const,
-      ),
-    ),
-  );
-  const models = await steps.runStep("publish", () => publish(options, published, store));
-  if (dryRun) {
-    await steps.runStep("deploy", async () => ({
-      status: "would",
-      details:
-        before?.tag === computeTag(upload)
-          ? "this Worker is deployed already"
-          : `upload ${formatMebibytes(upload)} MiB as the Worker ${worker.name}${before === undefined ? ", a new one" : `, in place of version ${before.id}`}`,
-      value: undefined,
-    }));
-    for (const [step, found] of [
+  const built = await steps.runStep("build", () => buildDeployment(options));
+  const cases = await readCases(published, options.modelsFolder);
+  const models = await steps.runStep("publish", () => publishModels(options, published, store));
+  if (options.isDryRun) {
+    await previewSteps(steps, [
+      [
+        "deploy",
+        check.current?.tag === computeTag(built.upload)
+          ? "this Worker is already deployed"
+          : `upload ${describeUpload(built.upload)} as the Worker ${options.worker.name}${check.current === undefined ? ", which is new" : `, replacing version ${check.current.id}`}`,
+      ],
       ["warm", "first requests to every model"],
-      ["smoke test", describeSmokeTest(trials)],
-      ["promote", `${alias} of ${options.models.join(", ")}, when the test has passed`],
-    ] as const) {
-      await steps.runStep(step, async () => ({
-        status: "would",
-        details: found,
-        value: undefined,
-      }));
-    }
-    throwProblems(problems);
+      ["smoke test", describeSmokeTest(cases)],
+      ["promote", `${options.alias} of ${options.models.join(", ")}, after the test has passed`],
+    ]);
+    throwProblems(check.problems);
     return { url: options.url, versionId: undefined, models: [] };
   }
   const { versionId, addresses } = await steps.runStep("deploy", (changes) =>
-    uploadWorker(options, wrangler, upload, before, changes),
+    uploadWorker(options, { wrangler, upload: built.upload, current: check.current, changes }),
   );
-  await steps.runStep("engine", (changes) => recordDeployedEngine(deployment, store, changes));
+  await steps.runStep("engine", (changes) =>
+    recordDeployedEngine(built.deployment, store, changes),
+  );
   const url = options.url ?? (await resolveAddress(addresses[0], options));
-  const edge = await steps.runStep("address", async () => {
-    if (url === undefined)
-      throw cliErrors.notDeployable(
-        "The Worker has no address that wrangler tells",
-        "Give it with --url, such as the route's: https://api.example.com.",
-      );
-    return {
-      status: "done" as const,
-      details: url,
-      value: createEdgeClient(url, worker.name, { apiKey: options.apiKey, version: versionId }),
-    };
-  });
-  const tried: SmokeTestModel[] = models.map(({ model, version }) => ({
-    model,
-    version,
-    cases: trials.get(model) ?? [],
-  }));
+  const edge = await steps.runStep("address", async () => connect(url, versionId, options));
+  const targets = models.map((target) => ({ ...target, cases: cases.get(target.model) ?? [] }));
+  await activate(options, dependencies, edge, targets);
+  return { url, versionId, models };
+}
+
+type CasesByModel = ReadonlyMap<string, readonly SmokeTestCase[]>;
+
+async function readCases(
+  sources: readonly PublishSource[],
+  modelsFolder: string,
+): Promise<CasesByModel> {
+  return new Map(
+    await Promise.all(
+      sources.map(async ({ project }) => {
+        const cases = await readSmokeTestCases(project, join(modelsFolder, project.model));
+        return [project.model, cases] as const;
+      }),
+    ),
+  );
+}
+
+/** Reports the steps that a dry run skips. */
+async function previewSteps(
+  steps: StepRunner,
+  previews: readonly (readonly [step: string, details: string | readonly string[]])[],
+): Promise<void> {
+  for (const [step, details] of previews)
+    await steps.runStep(step, async () => ({ status: "would", details, value: undefined }));
+}
+
+/** @throws not_deployable if the address is unknown */
+function connect(
+  url: string | undefined,
+  version: string,
+  { worker, apiKey }: DeployOptions,
+): { readonly status: "done"; readonly details: string; readonly value: EdgeClient } {
+  if (url === undefined)
+    throw cliErrors.notDeployable(
+      "wrangler prints no address for the Worker",
+      "Pass the address with --url, for example the route's: https://api.example.com.",
+    );
+  return {
+    status: "done",
+    details: url,
+    value: createEdgeClient(url, worker.name, { apiKey, version }),
+  };
+}
+
+/** Warms up and tests the new versions, then moves the clients' alias to them. */
+async function activate(
+  options: DeployOptions,
+  { steps, store }: DeployDependencies,
+  edge: EdgeClient,
+  targets: readonly SmokeTestModel[],
+): Promise<void> {
   await steps.runStep("warm", async () => ({
     status: "done",
-    details: await warmUpModels(edge, tried, options.propagationTimeoutMs),
+    details: await warmUpModels(edge, targets, options.propagationTimeoutMs),
     value: undefined,
   }));
   await steps.runStep("smoke test", async () => ({
     status: "done",
-    details: await smokeTest(edge, tried),
+    details: await smokeTest(edge, targets),
     value: undefined,
   }));
-  for (const one of tried)
-    await steps.runStep(`promote ${one.model}`, (changes) =>
-      moveAlias(edge, store, one, options, changes),
+  for (const target of targets)
+    await steps.runStep(`promote ${target.model}`, (changes) =>
+      moveAlias(options, { edge, store, target, changes }),
     );
-  return { url, versionId, models };
 }
 
-/** What would fail later is found before anything is changed. */
-async function check(
-  { worker, secrets, isDryRun: dryRun }: DeployOptions,
-  wrangler: Wrangler,
-  store: ModelStore,
-) {
-  const given = Object.keys(secrets);
-  const details: string[] = [];
-  await store.listModels();
-  details.push("the model store answers");
-  const set = await wrangler.listSecrets();
-  const have = new Set([...Object.keys(worker.variables), ...(set ?? []), ...given]);
-  const missing = missingVariables(have);
-  const inClear = Object.keys(worker.variables).filter(
-    (name) => name !== "EDGETIER_S3_ENDPOINT" && EDGE_SECRETS.some((secret) => secret === name),
-  );
-  const problems = [
-    ...(missing.length === 0 ? [] : [cliErrors.secretsMissing(worker.name, missing)]),
-    ...(inClear.length === 0
-      ? []
-      : [
-          cliErrors.notDeployable(
-            `wrangler.toml has ${inClear.join(", ")} in clear`,
-            "Take them out, and set them with `npx wrangler secret put`.",
-          ),
-        ]),
-  ];
-  if (!dryRun) throwProblems(problems);
-  details.push(...problems.map(({ detail, remedy }) => `NOT READY: ${detail} ${remedy}`));
-  const unknown = unknownVariables([...have]);
-  if (unknown.length > 0) details.push(`no edge reads ${unknown.join(", ")}: misspelt?`);
-  if (given.length > 0 && !dryRun) await wrangler.setSecrets(secrets);
-  details.push(
-    `secrets: ${[...(set ?? []), ...given].length === 0 ? "none" : [...new Set([...(set ?? []), ...given])].toSorted().join(", ")}${given.length === 0 ? "" : ` (${dryRun ? "would be set" : "set now"}: ${given.join(", ")})`}`,
-  );
-  const current = set === undefined ? undefined : await wrangler.findActiveVersion();
-  details.push(
-    current === undefined
-      ? `the Worker ${worker.name} answers nobody yet`
-      : `version ${current.id} of the Worker ${worker.name} answers`,
-  );
-  return { status: "done" as const, details, value: { current, problems } };
-}
-
-function throwProblems(problems: readonly EdgeTierError[]): void {
-  if (problems.length > 0) throw problems.length === 1 ? problems[0] : new AggregateError(problems);
-}
-
-async function runDoctor({ configFolder: folder, log, signal }: DeployOptions) {
-  const config = await readDeploymentConfig(folder);
-  const { measured, report } = await measureDeployment({ log, signal });
-  const diagnosis = diagnose(measured, { config, limits: config.limits, engine: report.engine });
-  if (!diagnosis.ok) throw new AggregateError(limitErrors(diagnosis));
-  return {
-    status: "done" as const,
-    details: `${diagnosis.checks.filter(({ limit }) => limit !== null).length} measures within their limits`,
-    value: undefined,
-  };
-}
-
-async function build({ sources, scratchFolder, log, signal }: DeployOptions) {
-  const deployment = await buildProjectDeployment(sources, { log });
-  const upload = await bundleWorker(join(scratchFolder, "worker.bundle"), { signal });
-  return {
-    status: deployment.cached ? ("already" as const) : ("done" as const),
-    details: `${formatMebibytes(upload)} MiB to upload, ${computeTag(upload)}`,
-    value: { deployment, upload },
-  };
-}
-
-async function publish(
-  { modelsFolder, isDryRun: dryRun, log }: DeployOptions,
-  sources: readonly PublishSource[],
-  store: ModelStore,
-) {
-  const models: { model: string; version: number }[] = [];
-  const details: string[] = [];
-  for (const source of sources) {
-    const { model } = source.project;
-    if (dryRun) {
-      details.push(
-        `${model}: as version ${((await store.listVersions(model)).at(-1) ?? 0) + 1}, unless its content is there`,
-      );
-      continue;
-    }
-    const publishing = await collectProvenance(
-      join(modelsFolder, model),
-      `edgetier deploy ${model}`,
-    ).catch(() => undefined);
-    const { version, outcome } = await publishModel(
-      store,
-      (await createProjectSnapshots(source, log)).source,
-      { alias: STAGING_ALIAS, ...(publishing === undefined ? {} : { publishing }) },
-    );
-    models.push({ model, version });
-    details.push(`${model}@${version}${outcome === "unchanged" ? ", in the store already" : ""}`);
-  }
-  const status = dryRun
-    ? ("would" as const)
-    : details.every((line) => line.endsWith("already"))
-      ? ("already" as const)
-      : ("done" as const);
-  return { status, details, value: models };
-}
-
-async function uploadWorker(
-  { worker }: DeployOptions,
-  wrangler: Wrangler,
-  upload: WorkerUpload,
-  before: DeployedVersion | undefined,
-  changes: (undo: Compensation) => void,
-) {
-  const tag = computeTag(upload);
-  if (before?.tag === tag)
-    return {
-      status: "already" as const,
-      details: `version ${before.id}`,
-      value: { versionId: before.id, addresses: [] },
-    };
-  changes({
-    description:
-      before === undefined
-        ? `the new Worker ${worker.name}`
-        : `the Worker, to version ${before.id}`,
-    manualRemedy:
-      before === undefined
-        ? `\`npx wrangler delete --name ${worker.name}\``
-        : `\`npx wrangler rollback ${before.id}\``,
-    async undo() {
-      const now = await wrangler.findActiveVersion();
-      if (now === undefined || now.id === before?.id) return false;
-      if (before === undefined)
-        throw cliErrors.notDeployable(
-          "it is the first one, and there is no version before it",
-          "Delete it.",
-        );
-      await wrangler.rollback(before.id, `the deployment of ${tag} failed`);
-      return true;
-    },
-  });
-  const deployed = await wrangler.deploy({ tag, message: `edgetier deploy ${tag}` });
-  return {
-    status: "done" as const,
-    details: [`version ${deployed.versionId}`, ...deployed.addresses],
-    value: deployed,
-  };
-}
-
-/** wrangler tells it only when it deploys: it is kept for the next time. */
-async function resolveAddress(
-  told: string | undefined,
-  { addressFile, worker: { name } }: DeployOptions,
-): Promise<string | undefined> {
-  if (told === undefined)
-    return await readFile(addressFile, "utf8").then(
-      (text) => addressFileSchema.safeParse(JSON.parse(text)).data?.[name],
-      () => undefined,
-    );
-  await mkdir(dirname(addressFile), { recursive: true });
-  await writeFile(addressFile, JSON.stringify({ [name]: told }));
-  return told;
-}
-
-/** So that publishing knows what the edge can serve. */
-async function recordDeployedEngine(
-  deployment: BuiltDeployment,
-  store: ModelStore,
-  changes: (undo: Compensation) => void,
-) {
-  const before = await store.readDeployedEngine();
-  const engine = deployedEngineOf(deployment);
-  if (JSON.stringify(before) === JSON.stringify(engine))
-    return {
-      status: "already" as const,
-      details: "the store knows which is deployed",
-      value: undefined,
-    };
-  if (before !== undefined) {
-    changes({
-      description: "the store's note of the engine",
-      manualRemedy: "`edgetier engine publish`, with the models that were deployed before",
-      async undo() {
-        await store.writeDeployedEngine(before);
-        return true;
-      },
-    });
-  }
-  await store.writeDeployedEngine(engine);
-  return {
-    status: "done" as const,
-    details: `noted in the store: the ${engine.kind} one of ${engine.source.slice(0, TAG_LENGTH)}`,
-    value: undefined,
-  };
-}
-
-async function moveAlias(
-  edge: EdgeClient,
-  store: ModelStore,
-  { model, version }: SmokeTestModel,
-  { alias, propagationTimeoutMs: patienceMs }: DeployOptions,
-  changes: (undo: Compensation) => void,
-) {
-  const named = async () => {
-    const target = (await store.readAliases(model))?.aliases[alias];
-    return target === undefined ? undefined : aliasedVersion(target);
-  };
-  const before = await named();
-  if (before === version)
-    return {
-      status: "already" as const,
-      details: `${alias} is version ${version}`,
-      value: undefined,
-    };
-  if (before !== undefined) {
-    changes({
-      description: `${model}@${alias}, to version ${before}`,
-      manualRemedy: `\`edgetier model rollback ${model} --alias ${alias}\``,
-      async undo() {
-        if ((await named()) !== version) return false;
-        await rollbackAlias(store, model, alias);
-        return true;
-      },
-    });
-  }
-  await promoteAlias(store, model, { kind: "version", version }, { alias });
-  await waitForAlias(edge, { model, version }, alias, patienceMs);
-  return {
-    status: "done" as const,
-    details: `${alias} is version ${version}, and was ${before ?? "nothing"}`,
-    value: undefined,
-  };
-}
-
-/** Of everything that is uploaded. */
-function computeTag({
-  modules,
-  variables,
-  compatibilityDate,
-  compatibilityFlags,
-}: WorkerUpload): string {
-  return sha256HexSync(
-    JSON.stringify([
-      variables,
-      compatibilityDate,
-      compatibilityFlags,
-      modules.map(({ name, kind, bytes }) => [name, kind, sha256HexSync(bytes)]),
-    ]),
-  ).slice(0, TAG_LENGTH);
-}
-
-const formatMebibytes = ({ modules }: WorkerUpload): string =>
-  (modules.reduce((sum, { bytes }) => sum + bytes.byteLength, 0) / 1024 / 1024).toFixed(1);
-
-const describeSmokeTest = (
-  trials: ReadonlyMap<string, readonly { readonly name: string }[]>,
-): string[] => [
+const describeSmokeTest = (cases: CasesByModel): string[] => [
   "health",
-  ...[...trials].map(
-    ([model, all]) =>
-      `${model}: ${all.map(({ name }) => name).join(", ") || "no samples"}; a cache hit`,
+  ...[...cases].map(
+    ([model, ofModel]) =>
+      `${model}: ${ofModel.map(({ name }) => name).join(", ") || "no samples"}; a cache hit`,
   ),
   "an error with its remedy",
 ];

@@ -1,11 +1,12 @@
-// Requests to the deployed edge, each to the version that was deployed last.
+// Edge client: sends requests to the deployed edge, pinned to the Worker version that was deployed last.
 
 import { cliErrors } from "../errors.ts";
 import * as z from "zod";
 import { reasonOf } from "../../core/errors.ts";
+import { tryParseJson } from "../../core/json.ts";
 
 const TIMEOUT_MS = 30_000;
-const problem = z.object({
+const problemSchema = z.object({
   code: z.string().optional(),
   detail: z.string().optional(),
   error: z.string().optional(),
@@ -15,7 +16,7 @@ const problem = z.object({
 export interface EdgeResponse {
   readonly status: number;
   readonly headers: Headers;
-  /** Parsed; undefined if it is no JSON. */
+  /** Parsed JSON. Undefined if the body is not JSON. */
   readonly body: unknown;
 }
 
@@ -26,13 +27,16 @@ export interface EdgeClient {
   readonly headers: Readonly<Record<string, string>>;
   /** @throws edge_unreachable */
   get(path: string): Promise<EdgeResponse>;
-  /** Of JSON. @throws edge_unreachable, and edge_refused unless the answer is 200 */
+  /** Sends JSON. @throws edge_unreachable; the error of a response other than 200 */
   post(path: string, body: unknown): Promise<EdgeResponse>;
-  /** Of JSON, whatever the status. @throws edge_unreachable */
+  /** Sends JSON and returns the response of any status. @throws edge_unreachable */
   postUnchecked(path: string, body: unknown): Promise<EdgeResponse>;
 }
 
-/** @param version of the Worker, by its id: while a deployment spreads, Cloudflare sends the request to that one */
+/**
+ * Creates a client of a deployed edge.
+ * @param options.version id of the Worker's version, to which Cloudflare routes requests while a deployment propagates
+ */
 export function createEdgeClient(
   url: string,
   worker: string,
@@ -94,12 +98,4 @@ export function createEdgeClient(
       );
     },
   };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,4 +1,4 @@
-// What a deployed model is tried with: the project's own samples, under samples/samples.jsonl, with what it should answer.
+// Smoke test cases: one request per sample of the project (samples/samples.jsonl), with the expected answer.
 
 import { importErrors } from "../../toolchain/import/errors.ts";
 import { cliErrors } from "../errors.ts";
@@ -14,20 +14,20 @@ import { type PredictionInput, requestPrediction } from "../predict-client.ts";
 import type { EdgeClient } from "./edge-client.ts";
 
 export const SAMPLES_FILE = "samples/samples.jsonl";
-/** Of each model, the first ones. */
+/** Maximum number of samples per model; the first ones count. */
 const MAX_SAMPLES = 5;
-/** Between what a tensor should be and what it is, relative to the larger of 1 and what it should be. */
+/** Maximum deviation of a tensor's value, relative to the larger of 1 and the expected value. */
 const TOLERANCE = 1e-2;
 
-/** One request for a version of a model. */
+/** One request to a version of a model. */
 export interface SmokeTestCase {
   readonly name: string;
-  /** @returns what was noteworthy about a right answer @throws smoke_test_failed, edge_refused, edge_unreachable */
+  /** Sends the request and checks the answer. @throws smoke_test_failed, edge_unreachable, or the edge's error */
   run(edge: EdgeClient, version: number): Promise<SmokeTestResponse>;
 }
 
 export interface SmokeTestResponse {
-  /** l1, l2, cdn, miss or bypass; undefined where this task's answers are not kept. */
+  /** l1, l2, cdn, miss or bypass. Undefined if answers of this task are not cached. */
   readonly cache: string | undefined;
   readonly degraded: boolean;
 }
@@ -38,18 +38,22 @@ const numbers = z.array(
 const tensorLineSchema = z.object({ inputs: numbers.min(1), outputs: numbers.default([]) });
 const inferResponseSchema = z.object({ outputs: numbers });
 
-/** @param folder of the project @returns one without an expected answer where it has no samples @throws invalid_samples */
+/**
+ * Reads a project's cases. Without samples, it returns one case without an expected answer.
+ * @param folder the project's folder
+ * @throws invalid_samples, invalid_tensor_samples
+ */
 export async function readSmokeTestCases(
   project: ModelProject,
   folder: string,
 ): Promise<readonly SmokeTestCase[]> {
   const path = join(folder, SAMPLES_FILE);
-  const isThere = await stat(path).then(
+  const hasSamples = await stat(path).then(
     () => true,
     () => false,
   );
   if (project.task === "tensor")
-    return isThere
+    return hasSamples
       ? (await readTensorLines(path)).map((line, index) =>
           createTensorCase(project, line, `sample ${index + 1}`),
         )
@@ -59,12 +63,12 @@ export async function readSmokeTestCases(
   const samples: readonly (
     | LabeledSample
     | { readonly input: LabeledSample["input"]; readonly label: undefined }
-  )[] = isThere
+  )[] = hasSamples
     ? (await readSamples(path, { task, limits })).slice(0, MAX_SAMPLES)
     : [{ input: task.exampleInput, label: undefined }];
   return samples.map(({ input, label }, index) => {
     const bytes = task.encodeInput(input);
-    const name = label === undefined ? "a made-up input" : `sample ${index + 1} (${label})`;
+    const name = label === undefined ? "the example input" : `sample ${index + 1} (${label})`;
     if (isClassificationProject(project))
       return createLabelCase(
         project.model,
@@ -112,7 +116,7 @@ const createLabelCase = (
     if (expected !== undefined && label !== expected)
       throw cliErrors.smokeTestFailed(
         `${model}@${version}, ${name}`,
-        `it answers ${JSON.stringify(label)}`,
+        `the label is ${JSON.stringify(label)}`,
       );
     return { cache, degraded };
   },
@@ -135,7 +139,7 @@ const createVectorCase = (
     if (vector?.length !== dimensions)
       throw cliErrors.smokeTestFailed(
         `${model}@${version}, ${name}`,
-        `its vector has not the ${dimensions} dimensions that model.json says`,
+        `the vector has ${vector?.length ?? "no"} dimensions; expected ${dimensions} of model.json`,
       );
     return { cache: headers.get("x-edgetier-cache") ?? undefined, degraded: false };
   },
@@ -152,21 +156,21 @@ const createTensorCase = (
     const { body } = await edge.post(`/v2/models/${model}/versions/${version}/infer`, {
       inputs: inputs.map((input) => ({ ...input, datatype: datatypes.get(input.name) })),
     });
-    const answered = inferResponseSchema.safeParse(body).data?.outputs ?? [];
-    for (const wanted of outputs) {
-      const got = answered.find((one) => one.name === wanted.name)?.data;
+    const actual = inferResponseSchema.safeParse(body).data?.outputs ?? [];
+    for (const expected of outputs) {
+      const data = actual.find(({ name: output }) => output === expected.name)?.data;
       const isRight =
-        got !== undefined &&
-        got.length === wanted.data.length &&
-        wanted.data.every(
+        data !== undefined &&
+        data.length === expected.data.length &&
+        expected.data.every(
           (value, index) =>
-            Math.abs(value - (got[index] ?? Number.NaN)) <=
+            Math.abs(value - (data[index] ?? Number.NaN)) <=
             TOLERANCE * Math.max(1, Math.abs(value)),
         );
       if (!isRight)
         throw cliErrors.smokeTestFailed(
           `${model}@${version}, ${name}`,
-          `its output ${wanted.name} is ${JSON.stringify(got?.slice(0, 8))}, and should be ${JSON.stringify(wanted.data.slice(0, 8))}`,
+          `the output ${expected.name} is ${JSON.stringify(data?.slice(0, 8))}; expected ${JSON.stringify(expected.data.slice(0, 8))}`,
         );
     }
     return { cache: undefined, degraded: false };

@@ -1,4 +1,4 @@
-// Whether a deployment answers as it should, by requests such as a client's.
+// Smoke test: checks a deployment with requests like those of a client.
 
 import { cliErrors } from "../errors.ts";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -8,7 +8,7 @@ import { modelDetailSchema } from "../../protocol/model-detail.ts";
 import type { EdgeClient } from "./edge-client.ts";
 import type { SmokeTestCase } from "./smoke-test-cases.ts";
 
-/** Each may come to another isolate, which has to keep the answer first. */
+/** Every request may reach another isolate, which must cache the answer first. */
 const MAX_CACHE_ATTEMPTS = 6;
 const CACHE_HIT_VALUES = new Set(["l1", "l2", "cdn"]);
 
@@ -18,9 +18,9 @@ export interface SmokeTestModel {
   readonly cases: readonly SmokeTestCase[];
 }
 
-const problem = z.object({ code: z.string(), detail: z.string(), remedy: z.string().min(1) });
+const problemSchema = z.object({ code: z.string(), detail: z.string(), remedy: z.string().min(1) });
 
-/** First requests to every model, until they are answered: isolates load what they serve. @throws what the last one failed with */
+/** Sends first requests to every model until they are answered, so that isolates load the models. @throws the last failure */
 export async function warmUpModels(
   edge: EdgeClient,
   models: readonly SmokeTestModel[],
@@ -28,43 +28,43 @@ export async function warmUpModels(
 ): Promise<string> {
   const startedAtMs = performance.now();
   await retryUntil(withinMs, async () => await expectStatus(edge, "/v2/health/ready", 200));
-  for (const { model, version, cases: trials } of models) {
+  for (const { model, version, cases } of models) {
     await retryUntil(withinMs, async () => {
       await expectStatus(edge, `/v1/models/${model}@${version}`, 200);
-      await trials[0]?.run(edge, version).catch(ignoreWrongAnswer);
+      await cases[0]?.run(edge, version).catch(ignoreWrongAnswer);
     });
   }
   return `${models.length === 0 ? "no model" : models.map(({ model, version }) => `${model}@${version}`).join(", ")} after ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`;
 }
 
-/** A wrong answer is an answer: waiting will not mend it, and the smoke test tells. */
+/** A retry does not correct a wrong answer, so the smoke test reports it instead. */
 function ignoreWrongAnswer(error: unknown): void {
   if (!(error instanceof EdgeTierError) || error.code !== "smoke_test_failed") throw error;
 }
 
-/** @returns what was found, a line for each check @throws smoke_test_failed, edge_refused, edge_unreachable */
+/** Runs the checks and returns a line for each. @throws smoke_test_failed, edge_unreachable, or the edge's error */
 export async function smokeTest(
   edge: EdgeClient,
   models: readonly SmokeTestModel[],
 ): Promise<string[]> {
   await expectStatus(edge, "/v2/health/live", 200);
   await expectStatus(edge, "/v2/health/ready", 200);
-  const found = ["health: live and ready"];
-  for (const { model, version, cases: trials } of models) {
+  const results = ["health: live and ready"];
+  for (const { model, version, cases } of models) {
     const answers = [];
-    for (const trial of trials) answers.push(await trial.run(edge, version));
+    for (const testCase of cases) answers.push(await testCase.run(edge, version));
     const degraded = answers.filter((answer) => answer.degraded).length;
-    found.push(
-      `${model}@${version}: ${trials.length === 0 ? "no samples to ask it" : `${answers.length} of ${answers.length} answers as expected`}${degraded === 0 ? "" : `, ${degraded} of them degraded`}`,
+    results.push(
+      `${model}@${version}: ${cases.length === 0 ? "no samples to test" : `${answers.length} of ${answers.length} answers as expected`}${degraded === 0 ? "" : `, ${degraded} of them degraded`}`,
     );
     if (answers[0]?.cache !== undefined)
-      found.push(`${model}@${version}: ${await checkCacheHit(edge, model, version, trials)}`);
+      results.push(`${model}@${version}: ${await checkCacheHit(edge, model, version, cases)}`);
   }
-  found.push(`errors: ${await checkErrorResponse(edge)}`);
-  return found;
+  results.push(`errors: ${await checkErrorResponse(edge)}`);
+  return results;
 }
 
-/** @throws smoke_test_failed if the alias does not come to name the version */
+/** Waits until the edge serves the version under the alias. @throws smoke_test_failed after `withinMs` */
 export async function waitForAlias(
   edge: EdgeClient,
   { model, version }: Pick<SmokeTestModel, "model" | "version">,
@@ -86,51 +86,51 @@ async function checkCacheHit(
   edge: EdgeClient,
   model: string,
   version: number,
-  [trial]: readonly SmokeTestCase[],
+  [firstCase]: readonly SmokeTestCase[],
 ): Promise<string> {
-  let seen = "";
+  let cache = "";
   for (let tries = 1; tries <= MAX_CACHE_ATTEMPTS; tries++) {
-    seen = (await trial?.run(edge, version))?.cache ?? "none";
-    if (CACHE_HIT_VALUES.has(seen)) return `asked again, answered from ${seen}`;
+    cache = (await firstCase?.run(edge, version))?.cache ?? "none";
+    if (CACHE_HIT_VALUES.has(cache)) return `a repeated request was answered from ${cache}`;
   }
   throw cliErrors.smokeTestFailed(
     `${model}@${version}, caches`,
-    `the same request is not answered from one, but as ${seen}`,
+    `a repeated request was not answered from a cache (${cache})`,
   );
 }
 
-/** What is wrong must be said, with what to do about it. */
+/** Checks that an error has a code, a detail and a remedy. */
 async function checkErrorResponse(edge: EdgeClient): Promise<string> {
   const { status, body } = await edge.postUnchecked("/v1/models/no.such.model/predict", {
     inputs: "hello",
   });
-  const said = problem.safeParse(body).data;
-  if (status < 400 || status >= 500 || said === undefined)
+  const problem = problemSchema.safeParse(body).data;
+  if (status < 400 || status >= 500 || problem === undefined)
     throw cliErrors.smokeTestFailed(
       "errors",
-      `an unknown model is answered with ${status}, and ${said === undefined ? "no remedy" : said.code}`,
+      `the response to an unknown model has status ${status} and ${problem === undefined ? "no remedy" : `code ${problem.code}`}`,
     );
-  return `an unknown model is ${said.code} (${status}), with a remedy`;
+  return `an unknown model returns ${problem.code} (${status}), with a remedy`;
 }
 
 async function expectStatus(edge: EdgeClient, path: string, status: number): Promise<void> {
-  const { status: got, body } = await edge.get(path);
-  if (got !== status)
+  const { status: actual, body } = await edge.get(path);
+  if (actual !== status)
     throw cliErrors.smokeTestFailed(
       path,
-      `status ${got}${problem.safeParse(body).success ? `, ${problem.parse(body).detail}` : ""}`,
+      `status ${actual}${problemSchema.safeParse(body).success ? `, ${problemSchema.parse(body).detail}` : ""}`,
     );
 }
 
-/** Again while it fails in a way that time may mend. */
+/** Retries `check` with a growing delay. Only errors of the edge are retried. @throws the last error */
 async function retryUntil(withinMs: number, check: () => Promise<unknown>): Promise<void> {
-  const giveUpAtMs = performance.now() + withinMs;
+  const deadlineMs = performance.now() + withinMs;
   for (let waitMs = 250; ; waitMs = Math.min(2 * waitMs, 5_000)) {
     try {
       await check();
       return;
     } catch (error) {
-      if (!(error instanceof EdgeTierError) || performance.now() + waitMs > giveUpAtMs) throw error;
+      if (!(error instanceof EdgeTierError) || performance.now() + waitMs > deadlineMs) throw error;
       await sleep(waitMs);
     }
   }

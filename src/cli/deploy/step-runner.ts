@@ -1,15 +1,15 @@
-// A deployment's steps, one after another, and the way back: what was done is taken back in reverse when a later step fails.
+// Step runner: runs a deployment's steps in order and, if one fails, rolls back the earlier changes in reverse order.
 
 import { cliErrors } from "../errors.ts";
 import { asEdgeTierError, reasonOf } from "../../core/errors.ts";
 
-/** `already`: there was nothing to do. `would`: a dry run leaves it out. */
+/** `already`: the step found nothing to do. `would`: a dry run skipped the step. */
 export type StepStatus = "done" | "already" | "would" | "failed" | "taken back" | "not taken back";
 
 export interface StepReport {
   readonly step: string;
   readonly status: StepStatus;
-  /** A line each. */
+  /** Details, one per line. */
   readonly found: readonly string[];
   readonly seconds: number;
 }
@@ -20,17 +20,17 @@ export interface StepResult<Value> {
   readonly value: Value;
 }
 
-/** How a change is taken back; told before the change is begun, since a step may fail half-way. */
+/** The way to roll back one change. A step registers it before the change, because it may fail half-way. */
 export interface Compensation {
   readonly description: string;
-  /** For people, where `run` fails. */
+  /** Instruction for people if `undo` fails. */
   readonly manualRemedy: string;
-  /** @returns false where the change had not come to be */
+  /** Rolls the change back. Returns false if the change had not taken effect. */
   undo(): Promise<boolean>;
 }
 
 export interface StepRunner {
-  /** @throws deployment_undone, after what the steps before have changed was taken back */
+  /** Runs one step. @throws deployment_undone if it failed and changes of earlier steps were rolled back */
   runStep<Value>(
     step: string,
     action: (changes: (undo: Compensation) => void) => Promise<StepResult<Value>>,
@@ -39,48 +39,32 @@ export interface StepRunner {
 }
 
 interface StepRunnerOptions {
-  /** For people to follow. */
+  /** Called when a step starts, for progress output. */
   readonly onStart: (step: string) => void;
   readonly onReport: (report: StepReport) => void;
-  /** Ends it before the next step. */
+  /** Aborts before the next step. */
   readonly signal: AbortSignal;
 }
 
+type Report = (
+  step: string,
+  status: StepStatus,
+  details: string | readonly string[],
+  startedAtMs: number,
+) => void;
+
 export function createStepRunner({ onStart, onReport, signal }: StepRunnerOptions): StepRunner {
   const reports: StepReport[] = [];
-  const undos: Compensation[] = [];
-  const report = (
-    step: string,
-    status: StepStatus,
-    found: string | readonly string[],
-    startedAtMs: number,
-  ): void => {
-    const one = {
+  const compensations: Compensation[] = [];
+  const report: Report = (step, status, details, startedAtMs) => {
+    const stepReport = {
       step,
       status,
-      found: [found].flat(),
+      found: [details].flat(),
       seconds: Math.round(performance.now() - startedAtMs) / 1000,
     };
-    reports.push(one);
-    onReport(one);
-  };
-  const takeBack = async (): Promise<{ readonly undone: string[]; readonly left: string[] }> => {
-    const undone: string[] = [];
-    const left: string[] = [];
-    for (const undo of undos.toReversed()) {
-      const startedAtMs = performance.now();
-      try {
-        if (!(await undo.undo())) continue;
-        undone.push(undo.description);
-        report("way back", "taken back", undo.description, startedAtMs);
-      } catch (error) {
-        left.push(
-          `${undo.description} (${asEdgeTierError(error).code === "internal" ? reasonOf(error) : asEdgeTierError(error).detail}); by hand: ${undo.manualRemedy}`,
-        );
-        report("way back", "not taken back", left.at(-1) ?? "", startedAtMs);
-      }
-    }
-    return { undone, left };
+    reports.push(stepReport);
+    onReport(stepReport);
   };
   return {
     reports: () => reports,
@@ -89,23 +73,50 @@ export function createStepRunner({ onStart, onReport, signal }: StepRunnerOption
       onStart(step);
       try {
         signal.throwIfAborted();
-        const { status, details: found, value } = await action((undo) => undos.push(undo));
-        report(step, status, found, startedAtMs);
+        const { status, details, value } = await action((undo) => compensations.push(undo));
+        report(step, status, details, startedAtMs);
         return value;
       } catch (thrown) {
         const problems = (thrown instanceof AggregateError ? thrown.errors : [thrown]).map(
-          (one: unknown) => asEdgeTierError(one),
+          (error: unknown) => asEdgeTierError(error),
         );
         report(
           step,
           "failed",
-          problems.map((one) => (one.code === "internal" ? reasonOf(one.cause) : one.detail)),
+          problems.map((error) =>
+            error.code === "internal" ? reasonOf(error.cause) : error.detail,
+          ),
           startedAtMs,
         );
-        if (undos.length === 0) throw thrown;
-        const { undone, left } = await takeBack();
-        throw cliErrors.wentBack(step, problems[0] ?? asEdgeTierError(thrown), undone, left);
+        if (compensations.length === 0) throw thrown;
+        const { undone, failed } = await rollBack(compensations, report);
+        throw cliErrors.wentBack(step, problems[0] ?? asEdgeTierError(thrown), undone, failed);
       }
     },
   };
+}
+
+/** Rolls all changes back, the last one first, and continues after a failure. */
+async function rollBack(
+  compensations: readonly Compensation[],
+  report: Report,
+): Promise<{ readonly undone: string[]; readonly failed: string[] }> {
+  const undone: string[] = [];
+  const failed: string[] = [];
+  for (const compensation of compensations.toReversed()) {
+    const { description, manualRemedy } = compensation;
+    const startedAtMs = performance.now();
+    try {
+      if (!(await compensation.undo())) continue;
+      undone.push(description);
+      report("way back", "taken back", description, startedAtMs);
+    } catch (error) {
+      const { code, detail } = asEdgeTierError(error);
+      const reason = code === "internal" ? reasonOf(error) : detail;
+      const failure = `${description} (${reason}); do it manually: ${manualRemedy}`;
+      failed.push(failure);
+      report("way back", "not taken back", failure, startedAtMs);
+    }
+  }
+  return { undone, failed };
 }

@@ -1,4 +1,4 @@
-// wrangler's commands that a deployment needs, as a child process: what they answer, parsed.
+// Wrangler client: runs the wrangler commands of a deployment as child processes and parses their output.
 
 import { cliErrors } from "../errors.ts";
 import { spawn } from "node:child_process";
@@ -10,28 +10,30 @@ import * as z from "zod";
 import { EdgeTierError } from "../../core/errors.ts";
 import { QUIET_WRANGLER_ENVIRONMENT, WRANGLER_SCRIPT } from "../local/upload.ts";
 
-/** How Cloudflare's API and wrangler say that there is no such Worker. */
+/** Messages of Cloudflare's API and wrangler about a missing Worker. */
 const NO_SUCH_WORKER = /\bcode: 10007\b|Worker "[^"]*" not found/;
 const NO_DEPLOYMENTS = /has no deployments/i;
 const SHOWN_LINES = 12;
 
 export interface DeployedVersion {
   readonly id: string;
-  /** That it was uploaded with. */
+  /** Tag of the upload. */
   readonly tag: string | undefined;
 }
 
+interface Deployed {
+  readonly versionId: string;
+  readonly addresses: readonly string[];
+}
+
 export interface Wrangler {
-  /** Names; undefined where there is no such Worker yet. @throws wrangler_failed */
+  /** Lists the names of secrets. Undefined if the Worker does not exist yet. @throws wrangler_failed */
   listSecrets(): Promise<readonly string[] | undefined>;
-  /** By stdin, and by no other way. */
+  /** Passes the values through stdin only, so that no process list or file shows them. */
   setSecrets(values: Readonly<Record<string, string>>): Promise<void>;
-  /** What answers all requests now; undefined where nothing does, or several versions share them. */
+  /** Finds the version that serves all requests. Undefined if none does, or if several share them. */
   findActiveVersion(): Promise<DeployedVersion | undefined>;
-  deploy(what: {
-    readonly tag: string;
-    readonly message: string;
-  }): Promise<{ readonly versionId: string; readonly addresses: readonly string[] }>;
+  deploy(upload: { readonly tag: string; readonly message: string }): Promise<Deployed>;
   rollback(versionId: string, message: string): Promise<void>;
 }
 
@@ -49,25 +51,13 @@ const deployRecordSchema = z.object({
   targets: z.array(z.string()).default([]),
 });
 
-/** @param folder of the wrangler.toml */
+/** @param folder the folder of wrangler.toml */
 export function createWrangler(folder: string): Wrangler {
-  const run = async (args: readonly string[], more: RunOptions = {}) =>
-    await runWranglerCommand(folder, args, more);
-  const unlessAbsent = async <Answer>(answer: Promise<Answer>): Promise<Answer | undefined> => {
-    try {
-      return await answer;
-    } catch (error) {
-      if (
-        error instanceof EdgeTierError &&
-        (NO_SUCH_WORKER.test(error.detail) || NO_DEPLOYMENTS.test(error.detail))
-      )
-        return undefined;
-      throw error;
-    }
-  };
+  const run = async (args: readonly string[], options: RunOptions = {}) =>
+    await runWranglerCommand(folder, args, options);
   return {
     async listSecrets() {
-      const listed = await unlessAbsent(run(["secret", "list", "--format", "json"]));
+      const listed = await undefinedIfAbsent(run(["secret", "list", "--format", "json"]));
       return listed === undefined
         ? undefined
         : parseOutput(secretListSchema, listed, "secret list").map(({ name }) => name);
@@ -76,7 +66,7 @@ export function createWrangler(folder: string): Wrangler {
       await run(["secret", "bulk"], { input: JSON.stringify(values) });
     },
     async findActiveVersion() {
-      const status = await unlessAbsent(run(["deployments", "status", "--json"]));
+      const status = await undefinedIfAbsent(run(["deployments", "status", "--json"]));
       if (status === undefined) return undefined;
       const [only, ...others] = parseOutput(
         deploymentStatusSchema,
@@ -92,24 +82,15 @@ export function createWrangler(folder: string): Wrangler {
       return { id, tag: annotations["workers/tag"] };
     },
     async deploy({ tag, message }) {
-      const told = await mkdtemp(join(tmpdir(), "edgetier-deploy-"));
+      const folderOfRecords = await mkdtemp(join(tmpdir(), "edgetier-deploy-"));
       try {
-        const file = join(told, "wrangler.ndjson");
+        const file = join(folderOfRecords, "wrangler.ndjson");
         await run(["deploy", "--tag", tag, "--message", message], {
           environment: { WRANGLER_OUTPUT_FILE_PATH: file },
         });
-        const records = (await readFile(file, "utf8")).split("\n").filter((line) => line !== "");
-        const record = records
-          .map((line) => deployRecordSchema.safeParse(JSON.parse(line)).data)
-          .find((one) => one !== undefined);
-        if (record === undefined)
-          throw cliErrors.wranglerFailed("deploy", "it did not tell which version it made");
-        return {
-          versionId: record.version_id,
-          addresses: record.targets.filter((target) => target.startsWith("https://")),
-        };
+        return parseDeployRecords(await readFile(file, "utf8"));
       } finally {
-        await rm(told, { recursive: true, force: true });
+        await rm(folderOfRecords, { recursive: true, force: true });
       }
     },
     async rollback(versionId, message) {
@@ -118,12 +99,41 @@ export function createWrangler(folder: string): Wrangler {
   };
 }
 
+/** Returns undefined if the command failed because the Worker or its deployments do not exist. */
+async function undefinedIfAbsent<Output>(output: Promise<Output>): Promise<Output | undefined> {
+  try {
+    return await output;
+  } catch (error) {
+    if (
+      error instanceof EdgeTierError &&
+      (NO_SUCH_WORKER.test(error.detail) || NO_DEPLOYMENTS.test(error.detail))
+    )
+      return undefined;
+    throw error;
+  }
+}
+
+/** @param records the lines that wrangler wrote to WRANGLER_OUTPUT_FILE_PATH @throws wrangler_failed */
+function parseDeployRecords(records: string): Deployed {
+  const record = records
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => deployRecordSchema.safeParse(JSON.parse(line)).data)
+    .find((data) => data !== undefined);
+  if (record === undefined)
+    throw cliErrors.wranglerFailed("deploy", "its output names no new version");
+  return {
+    versionId: record.version_id,
+    addresses: record.targets.filter((target) => target.startsWith("https://")),
+  };
+}
+
 interface RunOptions {
   readonly input?: string;
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** @returns stdout @throws wrangler_failed with the last lines that it printed */
+/** Runs wrangler and returns its stdout. @throws wrangler_failed with its last lines */
 async function runWranglerCommand(
   folder: string,
   args: readonly string[],
@@ -135,15 +145,17 @@ async function runWranglerCommand(
     stdio: ["pipe", "pipe", "pipe"],
   });
   let stdout = "";
-  let all = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => ((stdout += text), (all += text)));
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (all += text));
-  child.stdin.on("error", () => {}).end(input); // one that ends early has closed it
+  let output = "";
+  child.stdout
+    .setEncoding("utf8")
+    .on("data", (text: string) => ((stdout += text), (output += text)));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (output += text));
+  child.stdin.on("error", () => {}).end(input); // a child that ends early closes its stdin
   const code = await new Promise<number | null>((resolve, reject) =>
     child.once("error", reject).once("close", resolve),
   );
   if (code === 0) return stdout;
-  const lines = stripVTControlCharacters(all)
+  const lines = stripVTControlCharacters(output)
     .split("\n")
     .filter((line) => line.trim() !== "");
   throw cliErrors.wranglerFailed(
@@ -155,7 +167,7 @@ async function runWranglerCommand(
   );
 }
 
-/** What comes before the JSON are notices. @throws wrangler_failed */
+/** Parses the JSON after any notices. @throws wrangler_failed */
 function parseOutput<Schema extends z.ZodType>(
   schema: Schema,
   text: string,
@@ -166,7 +178,7 @@ function parseOutput<Schema extends z.ZodType>(
   } catch {
     throw cliErrors.wranglerFailed(
       command,
-      `it did not answer with the JSON that is expected: ${text.slice(0, 200)}`,
+      `unexpected output instead of JSON: ${text.slice(0, 200)}`,
     );
   }
 }

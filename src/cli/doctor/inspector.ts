@@ -1,16 +1,16 @@
-// A session of the Chrome DevTools Protocol with workerd's inspector, which stands before V8's own.
+// Inspector client: a Chrome DevTools Protocol session with workerd's inspector, which proxies V8's.
 
 import * as z from "zod";
 import { reasonOf } from "../../core/errors.ts";
 
 export interface Inspector {
-  /** Calls a method, for example `Runtime.enable`. @throws Error with the protocol's message */
+  /** Calls a method such as `Runtime.enable`. @throws Error with the protocol's message */
   call<Result>(
     method: string,
     parameters: Readonly<Record<string, unknown>>,
     result: z.ZodType<Result>,
   ): Promise<Result>;
-  /** Parameters of the events of this name so far: V8 sends those that a call causes before it answers the call. */
+  /** Parameters of the received events of a method. V8 sends the events of a call before its response. */
   receivedEvents(method: string): readonly unknown[];
   close(): void;
 }
@@ -24,31 +24,35 @@ const messageSchema = z.object({
   params: z.unknown().optional(),
 });
 
-/** @param url of a workerd with one Worker @param signal ends the session, and what waits for an answer */
+/**
+ * Opens a session.
+ * @param url address of the inspector of a workerd with one Worker
+ * @param signal aborts the session and pending calls
+ */
 export async function attachInspector(url: string, signal: AbortSignal): Promise<Inspector> {
   const [target] = targetsSchema.parse(await (await fetch(`${url}/json`, { signal })).json());
   const socket = new WebSocket(target.webSocketDebuggerUrl);
-  const waiting = new Map<number, (message: z.output<typeof messageSchema>) => void>();
-  const told: { readonly method: string; readonly parameters: unknown }[] = [];
+  const pending = new Map<number, (message: z.output<typeof messageSchema>) => void>();
+  const events: { readonly method: string; readonly parameters: unknown }[] = [];
   const ended = Promise.withResolvers<never>();
-  ended.promise.catch(() => {}); // nobody may wait for it
+  ended.promise.catch(() => {}); // avoids an unhandled rejection without pending calls
   const opened = new Promise<void>((resolve) => socket.addEventListener("open", () => resolve()));
   socket.addEventListener("close", ({ code }) =>
     ended.reject(new Error(`the inspector closed the connection (${code})`)),
   );
   socket.addEventListener("error", () =>
     ended.reject(
-      new Error(`the inspector at ${target.webSocketDebuggerUrl} does not take the connection`),
+      new Error(`the inspector at ${target.webSocketDebuggerUrl} rejected the connection`),
     ),
   );
   socket.addEventListener("message", ({ data }) => {
     try {
       const message = messageSchema.parse(JSON.parse(String(data)));
-      if (message.id !== undefined) waiting.get(message.id)?.(message);
+      if (message.id !== undefined) pending.get(message.id)?.(message);
       else if (message.method !== undefined)
-        told.push({ method: message.method, parameters: message.params });
+        events.push({ method: message.method, parameters: message.params });
     } catch (error) {
-      ended.reject(new Error(`the inspector sent what is not of its protocol: ${reasonOf(error)}`));
+      ended.reject(new Error(`the inspector sent an invalid message: ${reasonOf(error)}`));
     }
   });
   const abort = () => {
@@ -62,17 +66,17 @@ export async function attachInspector(url: string, signal: AbortSignal): Promise
   return {
     async call(method, parameters, result) {
       const id = ++calls;
-      const answer = new Promise<z.output<typeof messageSchema>>((resolve) =>
-        waiting.set(id, resolve),
+      const response = new Promise<z.output<typeof messageSchema>>((resolve) =>
+        pending.set(id, resolve),
       );
       socket.send(JSON.stringify({ id, method, params: parameters }));
-      const message = await Promise.race([answer, ended.promise]);
-      waiting.delete(id);
+      const message = await Promise.race([response, ended.promise]);
+      pending.delete(id);
       if (message.error !== undefined) throw new Error(`${method}: ${message.error.message}`);
       return result.parse(message.result);
     },
-    receivedEvents: (wanted) =>
-      told.filter(({ method }) => method === wanted).map(({ parameters }) => parameters),
+    receivedEvents: (name) =>
+      events.filter(({ method }) => method === name).map(({ parameters }) => parameters),
     close() {
       signal.removeEventListener("abort", abort);
       socket.close();

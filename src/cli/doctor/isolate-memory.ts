@@ -1,12 +1,12 @@
-// What an isolate holds of what the platform counts (128 MB of JavaScript heap and WebAssembly memory), as V8's inspector
-// tells. `Runtime.getHeapUsage` knows the heap and the ArrayBuffers' contents, but no WebAssembly memory (measured: a
-// Worker reads the same with 20 MiB of it and without), so each `WebAssembly.Memory` is asked for its size.
+// Isolate memory: reads an isolate's share of the platform's limit (128 MB of JavaScript heap and WebAssembly memory) from
+// V8's inspector. `Runtime.getHeapUsage` covers the heap and the contents of ArrayBuffers, but not WebAssembly memory:
+// a Worker with 20 MiB of it reads the same (measured). The size of every `WebAssembly.Memory` is therefore added.
 //
-// The heap is what V8 has committed, not the objects in it alone: workerd's patch to V8 ("Add methods to get heap and
-// external memory sizes directly") counts it so. Code that was compiled from WebAssembly is in none of these.
+// The heap figure is V8's committed memory, not only live objects, because workerd's patch to V8 counts it so ("Add methods
+// to get heap and external memory sizes directly"). Compiled WebAssembly code is in none of these figures.
 //
-// Buffers are counted after the garbage has been collected. What V8 has not collected yet of images' bodies and pixels read from 21 to
-// 50 MB after the same load, by nothing but the moment; it collects them when they press.
+// Buffers are counted after a garbage collection. Uncollected image bodies and pixels varied from 21 to 50 MB after the same
+// load; V8 collects them only under memory pressure.
 
 import * as z from "zod";
 import type { IsolateMemory } from "../../toolchain/doctor-measurements.ts";
@@ -22,7 +22,10 @@ const objectSchema = z.object({ result: z.object({ objectId: z.string() }) });
 const objectsSchema = z.object({ objects: z.object({ objectId: z.string() }) });
 const numberSchema = z.object({ result: z.object({ value: z.number() }) });
 
-/** Collects the isolate's garbage, after the heap has been measured and before the buffers are. @param url of the inspector of a workerd with one Worker */
+/**
+ * Measures an isolate's memory. Collects its garbage after reading the heap and before reading the buffers.
+ * @param url address of the inspector of a workerd with one Worker
+ */
 export async function measureIsolateMemory(
   url: string,
   signal: AbortSignal,
@@ -31,7 +34,7 @@ export async function measureIsolateMemory(
   try {
     const usage = async () => await inspector.call("Runtime.getHeapUsage", {}, usageSchema);
     const { totalSize, embedderHeapUsedSize } = await usage();
-    const wasmBytes = await measureWasmMemory(inspector); // collects the garbage
+    const wasmBytes = await measureWasmMemory(inspector); // also collects the garbage
     const { backingStorageSize } = await usage();
     return {
       heapBytes: totalSize + embedderHeapUsedSize,
@@ -43,9 +46,9 @@ export async function measureIsolateMemory(
   }
 }
 
-/** Of every `WebAssembly.Memory` that is reachable, whoever made it. */
+/** Sums the bytes of every reachable `WebAssembly.Memory`. `Runtime.queryObjects` collects garbage first. */
 async function measureWasmMemory(inspector: Inspector): Promise<number> {
-  await inspector.call("Runtime.enable", {}, z.unknown()); // workerd names its contexts by this alone
+  await inspector.call("Runtime.enable", {}, z.unknown()); // workerd reports its contexts only after this call
   const contexts = z
     .array(contextSchema)
     .min(1)

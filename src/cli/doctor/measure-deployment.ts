@@ -1,5 +1,5 @@
-// Measures this project's deployment: bundles it as `wrangler deploy` would, and runs that very bundle in a workerd of its
-// own against a local model store.
+// Measures this project's deployment: bundles it as `wrangler deploy` would, and runs the bundle in a separate workerd with
+// a local model store.
 
 import { cliErrors } from "../errors.ts";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -10,7 +10,11 @@ import type { EngineReport } from "../../toolchain/engine/engine-report.ts";
 import { readProjects } from "../../toolchain/project.ts";
 import { type EdgeConfig, parseEdgeConfig } from "../../http/config.ts";
 import { embeddingsResponseSchema } from "../../protocol/embeddings.ts";
-import { type ModelDetail, modelDetailSchema } from "../../protocol/model-detail.ts";
+import {
+  type ModelDetail,
+  modelDetailSchema,
+  readEdgeTierStatus,
+} from "../../protocol/model-detail.ts";
 import { predictResponseSchema } from "../../protocol/predict.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import { toS3Variables } from "../../registry/s3-config.ts";
@@ -32,7 +36,7 @@ import { createSampleRequests } from "./sample-requests.ts";
 
 export interface DoctorOptions {
   readonly log: (line: string) => void;
-  /** Gives up; what has been started is stopped. */
+  /** Aborts the measurement and stops started services. */
   readonly signal: AbortSignal;
 }
 
@@ -55,7 +59,7 @@ export async function measureDeployment({
     log("bundling the Worker as `wrangler deploy` would");
     const file = join(folder, "worker.bundle");
     const upload = await bundleWorker(file, { signal });
-    log("measuring its start-up");
+    log("measuring the start-up");
     const startupCpuMs = await measureStartup(file, signal);
     const s3 = await startLocalS3({ port: 0 });
     try {
@@ -81,7 +85,7 @@ export async function measureDeployment({
   }
 }
 
-/** Of the Worker as it answers. */
+/** Measures memory while the Worker serves requests: once after cold starts, once after steady load. */
 async function measureServing(
   upload: WorkerUpload,
   sources: readonly PublishSource[],
@@ -90,11 +94,11 @@ async function measureServing(
   { log, signal }: DoctorOptions,
 ): Promise<Pick<DeploymentMeasurements, "memory" | "graphs">> {
   const withWorker = async <Result>(
-    use: (edge: InspectedEdge) => Promise<Result>,
+    measure: (edge: InspectedEdge) => Promise<Result>,
   ): Promise<Result> => {
     const edge = await startInspectedEdge(upload, variables);
     try {
-      return await use(edge);
+      return await measure(edge);
     } catch (error) {
       if (edge.output() !== "") log(edge.output());
       throw error;
@@ -124,7 +128,9 @@ async function measureServing(
     };
   });
   const inputs = new Map<string, number>();
-  log(`measuring memory: the same in another isolate, then ${load.steadyRequests.length} more`);
+  log(
+    `measuring memory: the same in another isolate, then ${load.steadyRequests.length} further requests`,
+  );
   const { isolate: steady, peakResidentBytes } = await withWorker((edge) =>
     measureSteady(edge, load, (status, body) => countInputs(status, body, inputs), signal),
   );
@@ -146,12 +152,12 @@ async function fetchModelDetail(
   if (!response.ok)
     throw cliErrors.notMeasured(
       `Model ${model}`,
-      `the Worker answered ${response.status}: ${body}`,
+      `the Worker responded with status ${response.status}: ${body}`,
     );
   return modelDetailSchema.parse(JSON.parse(body));
 }
 
-/** Of the models that the edge can answer for by itself: there is no region here. */
+/** Creates requests to the models that the edge can serve alone, because the measurement has no region. */
 function createWorkload(
   sources: readonly PublishSource[],
   details: readonly ModelDetail[],
@@ -160,21 +166,26 @@ function createWorkload(
   const requests = sources.flatMap(({ project }) => {
     const served = details
       .find(({ model }) => model === project.model)
-      ?.tiers.findLast(({ edge }) => edge !== undefined && edge.how !== "not");
+      ?.tiers.findLast(
+        ({ edge }) => edge !== undefined && readEdgeTierStatus(edge) !== "unsupported",
+      );
     return served === undefined || project.task === "tensor"
       ? []
       : [createSampleRequests(project, served.id, config)];
   });
   return {
-    coldRequests: requests.map(({ coldRequest: first }) => first),
-    steadyRequests: requests.flatMap(({ steadyRequests: more }) => more),
+    coldRequests: requests.map(({ coldRequest }) => coldRequest),
+    steadyRequests: requests.flatMap(({ steadyRequests }) => steadyRequests),
   };
 }
 
-/** By model and tier; of an embedding model, which has one edge tier, by model. @throws not_measured for an answer that a tier failed to give */
+/**
+ * Counts inputs by model and tier; for an embedding model, which has one edge tier, by model.
+ * @throws not_measured for an error response or a failed tier
+ */
 function countInputs(status: number, body: string, inputs: Map<string, number>): void {
   if (status !== 200)
-    throw cliErrors.notMeasured("Memory", `the Worker answered ${status}: ${body}`);
+    throw cliErrors.notMeasured("Memory", `the Worker responded with status ${status}: ${body}`);
   const json: unknown = JSON.parse(body);
   const embeddings = embeddingsResponseSchema.safeParse(json).data;
   if (embeddings !== undefined) {
@@ -204,6 +215,7 @@ function toExaminedGraphs(
         tier: id,
         sha256: built?.sha256 ?? "",
         ...edge,
+        status: readEdgeTierStatus(edge),
         memoryBytes: built?.snapshot?.memoryBytes ?? null,
         measuredInputs: inputs.get(`${model}/${id}`) ?? inputs.get(model) ?? null,
       },

@@ -1,15 +1,15 @@
-// Memory of a Worker under load: what its isolate holds of what the platform limits, and its process's resident set.
+// Worker memory under load: measures the isolate's limited memory and the process's resident set.
 //
-// How the measuring changes what it measures, with the model `intent`:
-// - To look at WebAssembly memory collects the isolate's garbage. Every isolate is therefore looked at once, at its end:
-//   one that had been looked at after its cold start held 3 MiB less heap hundreds of requests later.
-// - For the inspector V8 keeps what the Worker logs: at most 0.3 MiB of heap in the end. What else the inspector adds to
-//   the heap cannot be read without it; the process was 1 to 2 MiB larger with it, of 157.
-// Known gap: what is held only while a request is served, such as a model's file while its session is opened, may be gone
-// when the isolate is looked at.
+// Effects of the measurement on its result, with the model `intent`:
+// - Reading WebAssembly memory collects the isolate's garbage. Every isolate is therefore read only once, at its end.
+//   An isolate that was also read after its cold start had 3 MiB less heap hundreds of requests later.
+// - With the inspector, V8 keeps the Worker's logs: at most 0.3 MiB of heap in the end. Its other effects on the heap cannot
+//   be read without it; the process was 1 to 2 MiB larger with it, of 157.
+// Known gap: memory that is held only during a request, such as a model's file while its session opens, may already be free
+// when the isolate is read.
 //
-// The process is shown without a limit, since it takes much that does not count: copies of the modules, compiled code,
-// workerd's own pages that only this Worker touches. It read two to four times as much as the isolate's figure.
+// The process has no limit, because it includes memory that the platform does not count: copies of the modules, compiled
+// code, and workerd's own pages that only this Worker touches. Its figure was two to four times the isolate's.
 
 import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
@@ -24,39 +24,43 @@ const CONCURRENT = 4;
 const TIMEOUT_MS = 60_000;
 
 export interface MemoryWorkload {
-  /** One for each model, one after the other. */
+  /** One request per model, sent one after another. */
   readonly coldRequests: readonly SampleRequest[];
-  /** Some at a time. */
+  /** Requests sent several at a time. */
   readonly steadyRequests: readonly SampleRequest[];
 }
 
-/** Gets every answer; throws for one that shows that the load is not served. */
+/** Receives every response. Throws if a response shows that the load is not served. */
 export type OnResponse = (status: number, body: string) => void;
 
-/** Of a Worker that has served nothing yet. @throws not_measured */
+/** Measures the isolate after the first request to every model. @throws not_measured */
 export async function measureCold(
   edge: InspectedEdge,
-  { coldRequests: first }: MemoryWorkload,
-  onAnswer: OnResponse,
+  { coldRequests }: MemoryWorkload,
+  onResponse: OnResponse,
   signal: AbortSignal,
 ): Promise<IsolateMemory> {
-  await sendWorkload(edge, { coldRequests: first, steadyRequests: [] }, onAnswer, signal);
+  await sendWorkload(edge, { coldRequests, steadyRequests: [] }, onResponse, signal);
   return await readIsolateMemory(edge, signal);
 }
 
-/** Of a Worker of its own. @returns with the process's peak; undefined where the platform has no /proc @throws not_measured */
+/**
+ * Measures a new isolate after the whole load, and the peak of its process.
+ * `peakResidentBytes` is undefined on platforms without /proc.
+ * @throws not_measured
+ */
 export async function measureSteady(
   edge: InspectedEdge,
   load: MemoryWorkload,
-  onAnswer: OnResponse,
+  onResponse: OnResponse,
   signal: AbortSignal,
 ): Promise<{ readonly isolate: IsolateMemory; readonly peakResidentBytes: number | undefined }> {
-  await sendWorkload(edge, load, onAnswer, signal);
+  await sendWorkload(edge, load, onResponse, signal);
   const peakResidentBytes = await readPeakRssBytes(edge.pid);
   return { isolate: await readIsolateMemory(edge, signal), peakResidentBytes };
 }
 
-/** @returns without what an empty Worker's process takes at most, under the same settings and load */
+/** Subtracts the peak of an empty Worker's process under the same settings and load. */
 export async function measureAboveEmptyWorker(
   peakResidentBytes: number | undefined,
   upload: WorkerUpload,
@@ -84,11 +88,11 @@ export async function measureAboveEmptyWorker(
 
 async function sendWorkload(
   { url }: WorkerdEdge,
-  { coldRequests: first, steadyRequests: more }: MemoryWorkload,
-  onAnswer: OnResponse,
+  { coldRequests, steadyRequests }: MemoryWorkload,
+  onResponse: OnResponse,
   signal: AbortSignal,
 ): Promise<void> {
-  const ask = async ({ path, mediaType, body }: SampleRequest) => {
+  const sendRequest = async ({ path, mediaType, body }: SampleRequest) => {
     const headers = { "content-type": mediaType, "x-deadline-ms": `${TIMEOUT_MS}` };
     const response = await fetch(`${url}${path}`, {
       method: "POST",
@@ -96,11 +100,11 @@ async function sendWorkload(
       body,
       signal: within(signal),
     });
-    onAnswer(response.status, await response.text());
+    onResponse(response.status, await response.text());
   };
-  for (const request of first) await ask(request);
-  for (let index = 0; index < more.length; index += CONCURRENT)
-    await Promise.all(more.slice(index, index + CONCURRENT).map(ask));
+  for (const request of coldRequests) await sendRequest(request);
+  for (let index = 0; index < steadyRequests.length; index += CONCURRENT)
+    await Promise.all(steadyRequests.slice(index, index + CONCURRENT).map(sendRequest));
 }
 
 async function readIsolateMemory(
@@ -116,7 +120,7 @@ async function readIsolateMemory(
 
 const within = (signal: AbortSignal) => AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
 
-/** proc(5) */
+/** Reads the peak resident set size, VmHWM of proc(5). */
 async function readPeakRssBytes(pid: number): Promise<number | undefined> {
   let status: string;
   try {

@@ -1,5 +1,5 @@
-// CPU time of the Worker's global scope: wrangler profiles it in workerd, and the samples that are not idle are counted.
-// Known gap: what workerd does on other threads, such as compiling WebAssembly, is not in such a profile.
+// Start-up time: measures the CPU time of the Worker's global scope from the non-idle samples of wrangler's profile in workerd.
+// Known gap: the profile omits workerd's other threads, which for example compile WebAssembly.
 
 import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
@@ -12,18 +12,22 @@ const RUNS = 3;
 const profileSchema = z.object({
   nodes: z.array(z.object({ id: z.int(), callFrame: z.object({ functionName: z.string() }) })),
   samples: z.array(z.int()),
-  /** Microseconds. */
+  /** Time since the previous sample, in microseconds. */
   timeDeltas: z.array(z.number()),
 });
 
-/** @param file that `bundleWorker` wrote @returns milliseconds, the median of three @throws not_measured */
+/**
+ * Measures the start-up three times and returns the median in milliseconds.
+ * @param file the bundle that `bundleWorker` wrote
+ * @throws not_measured
+ */
 export async function measureStartup(file: string, signal?: AbortSignal): Promise<number> {
   const profile = `${file}.cpuprofile`;
   const runs: number[] = [];
   try {
     while (runs.length < RUNS) {
       await runWrangler(["check", "startup", "--worker", file, "--outfile", profile], signal);
-      runs.push(busyMs(profileSchema.parse(JSON.parse(await readFile(profile, "utf8")))));
+      runs.push(computeBusyMs(profileSchema.parse(JSON.parse(await readFile(profile, "utf8")))));
     }
   } catch (error) {
     throw cliErrors.notMeasured("The Worker's start-up", reasonOf(error), error);
@@ -31,8 +35,8 @@ export async function measureStartup(file: string, signal?: AbortSignal): Promis
   return runs.toSorted((a, b) => a - b)[(RUNS - 1) / 2] ?? Number.NaN;
 }
 
-/** Time in which the script's thread did anything. */
-function busyMs({ nodes, samples, timeDeltas }: z.output<typeof profileSchema>): number {
+/** Sums the time in which the script's thread was not idle. */
+function computeBusyMs({ nodes, samples, timeDeltas }: z.output<typeof profileSchema>): number {
   const idle = new Set(
     nodes.filter(({ callFrame }) => callFrame.functionName === "(idle)").map(({ id }) => id),
   );

@@ -1,16 +1,16 @@
-// What the Worker's upload weighs, part by part.
+// Upload size: measures the Worker's upload by part.
 
 import { gzipSync } from "node:zlib";
 import type { FileSize, UploadSizes } from "../../toolchain/doctor-measurements.ts";
 import type { WorkerUpload, UploadModule } from "../local/upload.ts";
 
-/** Of the full engine beside a cut one, and of image decoders, as `build/engine/deployment-folder.ts` names them; wrangler puts a digest in front. */
+/** File names of `toolchain/engine/deployment-folder.ts`, to which wrangler prepends a digest. The fallback is the full engine next to a stripped one. */
 const FALLBACK = /(^|[-/])full\.wasm$/;
 const IMAGE_DECODER = /(^|[-/])image-[a-z]+\.wasm$/;
 
 export function measureUpload({ modules }: WorkerUpload): UploadSizes {
-  const sizeOf = (belongs: (module: UploadModule) => boolean): FileSize => {
-    const sizes = modules.filter(belongs).map(({ bytes }) => ({
+  const sizeOf = (isPart: (module: UploadModule) => boolean): FileSize => {
+    const sizes = modules.filter(isPart).map(({ bytes }) => ({
       bytes: bytes.byteLength,
       gzipBytes: gzipSync(bytes, { level: 9 }).byteLength,
     }));

@@ -1,4 +1,4 @@
-// Pictures of noise, as PNG files: what no decoder or graph has an easy time with.
+// Noise images: creates PNG files of random pixels, which compress badly and are a worst case for decoders.
 
 import { crc32, deflateSync } from "node:zlib";
 
@@ -15,8 +15,9 @@ export function createNoisePng(
   header.writeUInt32BE(height, 4);
   header.set([8, RGB], 8);
   const rows = Buffer.alloc(height * (1 + width * 3));
-  for (let at = 0; at < rows.length; at++)
-    rows[at] = at % (1 + width * 3) === 0 ? 0 : Math.floor(random() * 256); // each row begins with its filter: none
+  // Every row begins with its filter type; 0 is none.
+  for (let offset = 0; offset < rows.length; offset++)
+    rows[offset] = offset % (1 + width * 3) === 0 ? 0 : Math.floor(random() * 256);
   return new Uint8Array(
     Buffer.concat([
       SIGNATURE,
@@ -29,8 +30,8 @@ export function createNoisePng(
 
 function chunk(name: string, data: Buffer): Buffer {
   const [length, checksum] = [Buffer.alloc(4), Buffer.alloc(4)];
-  const named = Buffer.concat([Buffer.from(name, "latin1"), data]);
+  const typeAndData = Buffer.concat([Buffer.from(name, "latin1"), data]);
   length.writeUInt32BE(data.length);
-  checksum.writeUInt32BE(crc32(named));
-  return Buffer.concat([length, named, checksum]);
+  checksum.writeUInt32BE(crc32(typeAndData));
+  return Buffer.concat([length, typeAndData, checksum]);
 }

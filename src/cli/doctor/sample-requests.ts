@@ -1,5 +1,5 @@
-// Requests that show what a model takes: its task's example first, then texts of every length, alone and in batches, and
-// at last the largest that the Worker accepts; or images of many sizes.
+// Sample requests: the task's example first, then a load that shows a model's memory. Text models get texts of every length,
+// single and in batches, and the largest accepted requests; image models get images of many sizes.
 
 import { seededRandom } from "../../toolchain/seeded-random.ts";
 import type { EdgeConfig } from "../../http/config.ts";
@@ -15,16 +15,16 @@ import { textClassificationTask } from "../../tasks/text-classification.ts";
 import { createNoisePng } from "./noise-png.ts";
 
 const REQUESTS = 300;
-/** Every so many of them is a batch. */
+/** One in ten requests is a batch. */
 const BATCH_EVERY = 10;
 const BATCH = 8;
 const LARGEST_REQUESTS = 4;
 const SEED = 1;
-/** Of a body's bytes, what inputs may take: the rest is JSON around them. */
+/** Share of a body's bytes for inputs; the rest is JSON syntax. */
 const INPUTS_SHARE = 0.9;
 const IMAGES = 60;
 const MAX_IMAGE_PIXELS = 1_000_000;
-/** Of an image of noise, at most. */
+/** Maximum PNG bytes per pixel of a noise image. */
 const BYTES_PER_PIXEL = 3.1;
 
 export interface SampleRequest {
@@ -46,7 +46,10 @@ type Limits = Pick<
   | "EDGETIER_MAX_IMAGE_BODY_BYTES"
 >;
 
-/** @param maxTier id of the last tier that may be asked; of an embedding model there is one only */
+/**
+ * Creates the requests for a model.
+ * @param maxTier id of the last tier to call; an embedding model has only one
+ */
 export function createSampleRequests(
   project: ClassificationProject | EmbeddingProject,
   maxTier: string,
@@ -76,15 +79,15 @@ function createTextRequests(
           body: JSON.stringify({ inputs, parameters: { cache: "bypass", maxTier } }),
         }),
   });
-  const some = Array.from({ length: REQUESTS }, (_, index) => {
-    const input = () => text(random, Math.min(maxBytes, 1 + Math.floor(random() * 200)));
+  const ordinary = Array.from({ length: REQUESTS }, (_, index) => {
+    const input = () => createText(random, Math.min(maxBytes, 1 + Math.floor(random() * 200)));
     return request(
       index % BATCH_EVERY === 0
         ? Array.from({ length: Math.min(BATCH, limits.EDGETIER_MAX_INPUTS) }, input)
         : input(),
     );
   });
-  const tokensAllow =
+  const maxInputsByTokens =
     project.task === "embedding"
       ? Math.floor(
           limits.EDGETIER_MAX_TOKENS /
@@ -93,14 +96,14 @@ function createTextRequests(
       : Number.POSITIVE_INFINITY;
   const largestBatch = Math.min(
     limits.EDGETIER_MAX_INPUTS,
-    tokensAllow,
+    maxInputsByTokens,
     Math.floor((limits.EDGETIER_MAX_BODY_BYTES * INPUTS_SHARE) / maxBytes),
   );
   const largest =
     largestBatch < 1
       ? []
       : Array.from({ length: LARGEST_REQUESTS }, () =>
-          request(Array.from({ length: largestBatch }, () => text(random, maxBytes))),
+          request(Array.from({ length: largestBatch }, () => createText(random, maxBytes))),
         );
   return {
     coldRequest: request(
@@ -108,7 +111,7 @@ function createTextRequests(
         textClassificationTask.encodeInput(textClassificationTask.exampleInput),
       ),
     ),
-    steadyRequests: [...some, ...largest],
+    steadyRequests: [...ordinary, ...largest],
   };
 }
 
@@ -136,8 +139,8 @@ function createImageRequests(
   };
 }
 
-/** Made-up words of ASCII letters, `length` bytes in all. */
-function text(random: () => number, length: number): string {
+/** Creates words of random ASCII letters, `length` bytes in total. */
+function createText(random: () => number, length: number): string {
   const letter = () => String.fromCharCode(97 + Math.floor(random() * 26));
   let words = "";
   while (words.length < length)

@@ -1,17 +1,19 @@
-// A deployment around model projects, in a folder of the user's own: wrangler.toml for the Worker of the npm package, and
-// what npm and git need.
+// Deployment files: renders wrangler.toml for the npm package's Worker, and the files for npm and git, for a user's folder.
 
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { VERSION } from "../../core/version.ts";
 import { SOURCE_ROOT } from "../local/paths.ts";
 
-/** From the user's folder; `make-package.ts` gives the alias its name. */
+/** Path of the package from the user's folder. */
 const PACKAGE = "node_modules/edgetier/dist/package";
 const ALIAS =
-  '\n# What `edgetier engine build` makes of the models here.\n[alias]\nedgetier-deployment = "./dist/edge/deployment.mjs"\n';
+  '\n# The module that `edgetier engine build` creates from the models in this folder.\n[alias]\nedgetier-deployment = "./dist/edge/deployment.mjs"\n';
 
-/** @param folder of the user's @returns contents by path; those that are there are not to be overwritten */
+/**
+ * Renders the files by path. The caller must not overwrite existing files.
+ * @param folder the user's folder, whose name becomes the Worker's
+ */
 export async function renderDeploymentFiles(folder: string): Promise<ReadonlyMap<string, string>> {
   const name =
     basename(folder)
@@ -29,13 +31,13 @@ export async function renderDeploymentFiles(folder: string): Promise<ReadonlyMap
     ],
     [
       ".npmrc",
-      "# CUDA binaries are for regions on GPUs; the CPU's are in the package.\nonnxruntime-node-install=skip\n",
+      "# Skips the CUDA binaries, which only regions with GPUs need. The package includes the CPU binaries.\nonnxruntime-node-install=skip\n",
     ],
     [".gitignore", "node_modules/\ndist/\n.edgetier/\n.wrangler/\n"],
   ]);
 }
 
-/** The package's own, with what lies in the package named from here. */
+/** Adapts the package's wrangler.toml: the Worker's name, the build command, and paths into the package. */
 function renderWranglerConfig(text: string, name: string): string {
   const changed = text
     .replace(/^name = .*$/m, `name = ${JSON.stringify(name)}`)

@@ -1,9 +1,12 @@
-// What a new model project has beside its model: where the model comes from, how it is replaced, its card, its plan.
+// Project files: renders the recipe, model card, build plan and .gitignore of a new model project.
 
 import { CLI_INVOCATION } from "../command-guides.ts";
 import { type InitTask, type Starter, STARTER_MODEL } from "./starters.ts";
 
-/** As a user would call it for a file of their own. @param folder of the project, as commands name it */
+/**
+ * Renders the `model import` command for a file of the user's own.
+ * @param folder the project's folder, as commands name it
+ */
 export const renderImportCommand = (
   file: string,
   name: string,
@@ -29,39 +32,39 @@ export const renderImportCommand = (
 
 const INPUT_REQUIREMENTS: Readonly<Record<InitTask, string>> = {
   "text-classification":
-    "`input_ids` and `attention_mask` (INT64, with a WordPiece `tokenizer.json`: `--tokenizer`) or `ids` (INT32, hashed n-grams: `--features`), and gives logits, one for each line of `labels.txt`",
+    "`input_ids` and `attention_mask` (INT64, with a WordPiece `tokenizer.json`: `--tokenizer`) or `ids` (INT32, hashed n-grams: `--features`), and returns logits, one per line of `labels.txt`",
   "image-classification":
-    "pixels as FP32 [batch, 3, height, width] or [batch, height, width, 3], normalised by `--mean` and `--std`, and gives logits, one for each line of `labels.txt`",
+    "pixels as FP32 [batch, 3, height, width] or [batch, height, width, 3], normalized by `--mean` and `--std`, and returns logits, one per line of `labels.txt`",
   embedding:
-    "`input_ids` and `attention_mask` (INT64, with a WordPiece `tokenizer.json`), and gives a vector for each text, or one for each token (`--pooling mean` or `cls`)",
-  tensor: "any tensors, and gives any",
+    "`input_ids` and `attention_mask` (INT64, with a WordPiece `tokenizer.json`), and returns a vector per text, or one per token (`--pooling mean` or `cls`)",
+  tensor: "any tensors, and returns any",
 };
 
 const SAMPLE_FORMATS: Readonly<Record<InitTask, string>> = {
   "text-classification": '`{"text": "…", "label": "…"}`',
-  "image-classification": '`{"file": "photo.jpg", "label": "…"}`, the file beside it',
+  "image-classification": '`{"file": "photo.jpg", "label": "…"}`, the file in the same folder',
   embedding: '`{"text": "…", "label": ""}`',
   tensor: '`{"inputs": [{"name", "shape", "data"}], "outputs": […]}`',
 };
 
-/** By their paths in the project. */
+/** Renders the files by path in the project. */
 export function renderProjectFiles(
   name: string,
   task: InitTask,
-  { description: about, importOptions }: Starter,
+  { description, importOptions }: Starter,
 ): ReadonlyMap<string, string> {
   const folder = `models/${name}`;
   return new Map([
-    ["recipe/README.md", recipe(name, task, folder, about, importOptions)],
-    ["CARD.md", card(name, about)],
-    [".gitignore", "# What the recipe downloads or makes on its way.\nrecipe/data/\n*.part\n"],
+    ["recipe/README.md", renderRecipe({ name, task, folder, description, importOptions })],
+    ["CARD.md", renderCard(name, description)],
+    [".gitignore", "# Downloads and intermediate files of the recipe.\nrecipe/data/\n*.part\n"],
     ...(task === "text-classification" || task === "image-classification"
       ? [["build.json", `${JSON.stringify(BUILD_PLAN, undefined, 2)}\n`] as const]
       : []),
   ]);
 }
 
-/** Two candidates: as it is, and in 8 bits where that costs next to nothing. */
+/** Two candidates: the original graph, and an 8-bit one if it loses at most half a point of accuracy. */
 const BUILD_PLAN = {
   schemaVersion: 1,
   tiers: [
@@ -78,49 +81,57 @@ const BUILD_PLAN = {
   ],
 };
 
-const recipe = (
-  name: string,
-  task: InitTask,
-  folder: string,
-  about: string,
-  options: readonly string[],
-): string => `# Where ${name} comes from
+interface RecipeFacts {
+  readonly name: string;
+  readonly task: InitTask;
+  readonly folder: string;
+  readonly description: string;
+  readonly importOptions: readonly string[];
+}
 
-\`starter.onnx\` stands in for your model: it ${about}. It was imported with
+const renderRecipe = ({
+  name,
+  task,
+  folder,
+  description,
+  importOptions,
+}: RecipeFacts): string => `# Origin of ${name}
 
-    ${renderImportCommand(`${folder}/${STARTER_MODEL}`, name, task, folder, options)}
+\`starter.onnx\` is a placeholder for your model: it ${description}. It was imported with
+
+    ${renderImportCommand(`${folder}/${STARTER_MODEL}`, name, task, folder, importOptions)}
 
 ## Your own model
 
-1. Export it to ONNX. It takes ${INPUT_REQUIREMENTS[task]}. The first dimension is the batch, and variable.
-2. Put it, and what goes with it, into this folder${
-  options.length === 0
+1. Export it to ONNX. It must accept ${INPUT_REQUIREMENTS[task]}. The first dimension is the batch, and must be dynamic.
+2. Copy it and its files into this folder${
+  importOptions.length === 0
     ? ""
-    : ` (${options
+    : ` (${importOptions
         .filter((option) => option.startsWith("recipe/"))
         .map((option) => `\`${option.replace("recipe/", "")}\``)
-        .join(", ")} now are the starter's)`
+        .join(", ")} are the starter's)`
 }.
-3. Replace \`../samples/samples.jsonl\`, one sample a line: ${SAMPLE_FORMATS[task]}. Import tries the model with them, and every deployment asks the first five.
-4. Run the command above with your file in place of \`${STARTER_MODEL}\`. It says what it changed, or all that keeps the model from being served.
-5. \`${CLI_INVOCATION} start\` serves it on this machine.
+3. Replace \`../samples/samples.jsonl\`, one sample per line: ${SAMPLE_FORMATS[task]}. The import checks the model with them, and every deployment tests the first five.
+4. Run the command above with your file in place of \`${STARTER_MODEL}\`. It reports its changes, or every problem that prevents serving.
+5. Run \`${CLI_INVOCATION} start\` to serve it on this machine.
 
-Then write down here how the file was made: data, seed, versions, commands.
+Then document here how you created the file: data, seed, versions, commands.
 `;
 
-const card = (name: string, about: string): string => `# Model card: ${name}
+const renderCard = (name: string, description: string): string => `# Model card: ${name}
 
-It ${about}. (The starter of \`edgetier init\`: replace this with what yours does.)
+It ${description}. (This describes the starter of \`edgetier init\`; replace it with a description of your model.)
 
 ## Intended use
-Who asks it what, and what it must not be used for.
+Describe its users and inputs, and uses to avoid.
 
 ## Data
-What it was trained and judged on, and under which licence.
+Describe the training and evaluation data and their license.
 
 ## Figures
-\`${CLI_INVOCATION} model eval models/${name} --samples <samples>\` prints them.
+Run \`${CLI_INVOCATION} model eval models/${name} --samples <samples>\` to print them.
 
 ## Limits
-What it is known to get wrong.
+Describe its known errors.
 `;

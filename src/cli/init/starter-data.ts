@@ -1,4 +1,4 @@
-// What the starters of `edgetier init` are made from.
+// Starter data: training texts, colors and sentences of the starters of `edgetier init`.
 
 export const LABELED_TEXTS: Readonly<Record<string, readonly string[]>> = {
   complaint: [
@@ -24,7 +24,7 @@ export const LABELED_TEXTS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Of red, green and blue, from 0 to 255. */
+/** Red, green and blue from 0 to 255, by label. */
 export const COLORS: Readonly<Record<string, readonly number[]>> = {
   red: [220, 40, 30],
   green: [30, 190, 60],

@@ -1,5 +1,4 @@
-// Small models that stand in for a user's own until there is one: each an ONNX file with what goes with it, and samples that
-// it answers rightly.
+// Starters: creates small placeholder models for new projects, each with its files and samples that it classifies correctly.
 
 import { createNoisePng } from "../doctor/noise-png.ts";
 import { GraphBuilder } from "../../toolchain/distill/graph-builder.ts";
@@ -22,11 +21,11 @@ export const INIT_TASKS = [
 export type InitTask = (typeof INIT_TASKS)[number];
 
 export interface Starter {
-  /** What it does, as a sentence. */
+  /** Predicate of a sentence about the model, such as `scores a payment by amount`. */
   readonly description: string;
-  /** By their paths in the project; the ONNX file is recipe/starter.onnx. */
+  /** Contents by path in the project. The ONNX file is recipe/starter.onnx. */
   readonly files: ReadonlyMap<string, string | Uint8Array>;
-  /** For `model import`, with paths from the project's folder. */
+  /** Options for `model import`, with paths relative to the project's folder. */
   readonly importOptions: readonly string[];
 }
 
@@ -53,7 +52,7 @@ const BUCKETS = 2_048;
 const EPOCHS = 200;
 const LEARNING_RATE = 0.5;
 
-/** Multinomial logistic regression on hashed words, trained here on a few texts. */
+/** Trains a multinomial logistic regression on hashed words of a few texts. */
 function createTextStarter(): Starter {
   const labels = Object.keys(LABELED_TEXTS);
   const samples = labels.flatMap((label) =>
@@ -80,18 +79,18 @@ function createTextStarter(): Starter {
     for (const { ids, target } of rows) {
       const scale = 1 / Math.sqrt(Math.max(1, ids.length));
       const scores = labels.map(
-        (_, one) => scale * ids.reduce((sum, id) => sum + (table[id * width + one] ?? 0), 0),
+        (_, label) => scale * ids.reduce((sum, id) => sum + (table[id * width + label] ?? 0), 0),
       );
       const exponentials = scores.map((score) => Math.exp(score - Math.max(...scores)));
       const total = exponentials.reduce((sum, value) => sum + value, 0);
-      exponentials.forEach((value, one) => {
-        const step = LEARNING_RATE * scale * ((one === target ? 1 : 0) - value / total);
-        for (const id of ids) table[id * width + one] = (table[id * width + one] ?? 0) + step;
+      exponentials.forEach((value, label) => {
+        const step = LEARNING_RATE * scale * ((label === target ? 1 : 0) - value / total);
+        for (const id of ids) table[id * width + label] = (table[id * width + label] ?? 0) + step;
       });
     }
   }
-  const identity = Float32Array.from({ length: width * width }, (_, at) =>
-    at % (width + 1) === 0 ? 1 : 0,
+  const identity = Float32Array.from({ length: width * width }, (_, index) =>
+    index % (width + 1) === 0 ? 1 : 0,
   );
   const graph = buildEmbeddingBagGraph(
     table,
@@ -111,17 +110,17 @@ function createTextStarter(): Starter {
   };
 }
 
-/** Ids from 1 on: 0 is padding's. */
+/** Drops the id 0, which is padding. */
 const toIds = (data: unknown): number[] =>
   data instanceof Int32Array ? [...data].filter((id) => id > 0) : [];
 
 const SIDE = 32;
 const GAIN = 8;
 
-/** logits = 8 x the mean of each channel, which is from -1 to 1. */
+/** Builds a graph with logits = 8 x the mean of each channel, which is from -1 to 1. */
 function createImageStarter(): Starter {
   const labels = Object.keys(COLORS);
-  const graph = new GraphBuilder("colours");
+  const graph = new GraphBuilder("colors");
   const means = graph.addNode("means", "GlobalAveragePool", ["pixels"]);
   graph.addNode("logits", "Mul", [
     graph.addNode("flat", "Flatten", [means]),
@@ -131,9 +130,9 @@ function createImageStarter(): Starter {
     [{ name: "pixels", datatype: "FP32", shape: ["batch", 3, SIDE, SIDE] }],
     [{ name: "logits", datatype: "FP32", shape: ["batch", labels.length] }],
   );
-  const images = Object.entries(COLORS).map(([label, colour]) => {
-    let at = 0;
-    return [label, createNoisePng(64, 48, () => (colour[at++ % 3] ?? 0) / 256)] as const;
+  const images = Object.entries(COLORS).map(([label, color]) => {
+    let channel = 0;
+    return [label, createNoisePng(64, 48, () => (color[channel++ % 3] ?? 0) / 256)] as const;
   });
   return {
     description: `tells whether an image is mostly ${labels.join(", ")}`,
@@ -157,7 +156,7 @@ function createImageStarter(): Starter {
 const DIMENSIONS = 32;
 const SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"];
 
-/** The mean of random vectors of the words: texts that share words are near each other. */
+/** Builds a graph that averages random word vectors, so that texts with shared words are near each other. */
 function createEmbeddingStarter(): Starter {
   const words = [
     ...new Set(
@@ -166,9 +165,9 @@ function createEmbeddingStarter(): Starter {
   ].toSorted();
   const vocabulary = [...SPECIAL_TOKENS, ...words];
   const random = seededRandom(SEED);
-  const table = Float32Array.from({ length: vocabulary.length * DIMENSIONS }, (_, at) =>
-    at < SPECIAL_TOKENS.length * DIMENSIONS ? 0 : random() * 2 - 1,
-  ).map((value, at) => (at >= DIMENSIONS && at < 2 * DIMENSIONS ? 0.01 : value));
+  const table = Float32Array.from({ length: vocabulary.length * DIMENSIONS }, (_, index) =>
+    index < SPECIAL_TOKENS.length * DIMENSIONS ? 0 : random() * 2 - 1,
+  ).map((value, index) => (index >= DIMENSIONS && index < 2 * DIMENSIONS ? 0.01 : value));
   const graph = new GraphBuilder("words");
   const axis = graph.addConstant("tokens_axis", "int64", [1], BigInt64Array.of(1n));
   const vectors = graph.addNode("vectors", "Gather", [
@@ -209,7 +208,7 @@ function createEmbeddingStarter(): Starter {
   };
 }
 
-/** WordPiece of whole words, in the form of Hugging Face's tokenizers. */
+/** Creates a WordPiece tokenizer of whole words, in the format of Hugging Face tokenizers. */
 function createTokenizer(vocabulary: readonly string[]): object {
   const idOf = (token: string) => vocabulary.indexOf(token);
   const special = (id: string) => ({ id, ids: [idOf(id)], tokens: [id] });
@@ -255,15 +254,15 @@ function createTokenizer(vocabulary: readonly string[]): object {
   };
 }
 
-/** One linear layer on four standardised columns: a risk of a payment. */
+/** Builds one linear layer on four standardized columns, which scores the risk of a payment. */
 function createTensorStarter(): Starter {
-  const standard = {
+  const normalization = {
     mean: Float32Array.of(80, 12, 3, 0.2),
     stdDev: Float32Array.of(120, 7, 4, 0.4),
   };
   const weights = Float32Array.of(1.2, 0.1, 0.6, 0.9);
   const graph = buildTabularGraph(
-    standard,
+    normalization,
     [{ inputs: 4, outputs: 1, weights, bias: Float32Array.of(-1) }],
     "payment",
     "score",
@@ -274,9 +273,10 @@ function createTensorStarter(): Starter {
   ];
   const score = (row: readonly number[]) =>
     row.reduce(
-      (sum, value, at) =>
+      (sum, value, column) =>
         sum +
-        ((value - (standard.mean[at] ?? 0)) / (standard.stdDev[at] ?? 1)) * (weights[at] ?? 0),
+        ((value - (normalization.mean[column] ?? 0)) / (normalization.stdDev[column] ?? 1)) *
+          (weights[column] ?? 0),
       -1,
     );
   const samples = rows.map((row) => ({

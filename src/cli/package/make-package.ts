@@ -1,5 +1,5 @@
-// What `npm pack` takes: dist/package, the sources as JavaScript in the same folders, since Node strips no types under
-// node_modules. `prepack` runs it.
+// Package build: compiles the sources to JavaScript in dist/package for `npm pack`; `prepack` runs it. Node strips no types
+// in files under node_modules.
 
 import { execFile } from "node:child_process";
 import { copyFile, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
@@ -10,12 +10,12 @@ import { promisify } from "node:util";
 const ROOT = join(import.meta.dirname, "../../..");
 const OUT = join(ROOT, "dist/package");
 const FOLDERS = ["src", "functions"];
-/** Neither of use to who installs it, nor compiled. */
+/** Files that neither the compiler nor an installation needs. */
 const EXCLUDED =
   /(?<!MOBILE)\.(md|py)$|(^|\/)tsconfig\.json$|^src\/playground\/screenshots\/|^src\/cli\/package\//;
-/** Whose types are for who installs it: `exports` of package.json. */
+/** Folders whose types are public: `exports` of package.json. */
 const WITH_TYPES = /^src\/(client|protocol|core|cascade|registry|runtime|tasks)\//;
-/** What the Worker bundles is made in the project that deploys it: the alias is in its wrangler.toml. */
+/** The deploying project builds the deployment module; an alias in its wrangler.toml points to it. */
 const DEPLOYMENT_IMPORT = '"../../dist/edge/deployment.mjs"';
 const DEPLOYMENT_ALIAS = "edgetier-deployment";
 
@@ -23,7 +23,8 @@ await rm(OUT, { recursive: true, force: true });
 for (const project of ["tsconfig.json", "tsconfig.playground.json"])
   await compile(join(import.meta.dirname, project));
 for (const folder of FOLDERS) await copyAssets(folder);
-await copyFile(join(ROOT, "wrangler.toml"), join(OUT, "wrangler.toml")); // `edgetier init` makes a project's of it
+// `edgetier init` derives a project's wrangler.toml from this one.
+await copyFile(join(ROOT, "wrangler.toml"), join(OUT, "wrangler.toml"));
 for (const path of await listFiles(OUT)) {
   if (path.endsWith(".d.ts") && !WITH_TYPES.test(path)) await rm(join(OUT, path));
   else if (path.endsWith(".js")) await rewriteImports(join(OUT, path));
@@ -40,7 +41,7 @@ async function compile(project: string): Promise<void> {
   });
 }
 
-/** Data, pages, and JavaScript that no compiler makes. */
+/** Copies files that are not compiled: data, pages, and plain JavaScript. */
 async function copyAssets(folder: string): Promise<void> {
   for (const path of await listFiles(join(ROOT, folder))) {
     const name = join(folder, path);
@@ -50,7 +51,7 @@ async function copyAssets(folder: string): Promise<void> {
   }
 }
 
-/** The compiler changes imports; files that are named for a child process, a thread or a bundler are changed here. */
+/** Rewrites `.ts` paths in string literals, which the compiler leaves alone: child processes, threads, bundler entries. */
 async function rewriteImports(file: string): Promise<void> {
   const before = await readFile(file, "utf8");
   let after = before.replace(DEPLOYMENT_IMPORT, `"${DEPLOYMENT_ALIAS}"`);
@@ -62,7 +63,7 @@ async function rewriteImports(file: string): Promise<void> {
 
 async function isFile(path: string): Promise<boolean> {
   return await stat(path).then(
-    (found) => found.isFile(),
+    (stats) => stats.isFile(),
     () => false,
   );
 }

@@ -1,4 +1,4 @@
-// The inputs of a precomputation: one a line, as the predict route takes them.
+// Precompute inputs: reads one input per line, in the forms that the predict route accepts.
 
 import { cliErrors } from "../errors.ts";
 import { createHash } from "node:crypto";
@@ -10,12 +10,12 @@ import { reasonOf } from "../../core/errors.ts";
 export type PrecomputeInput = string | { readonly b64: string };
 
 export interface InputLine {
-  /** In the file, from 1. */
+  /** Line number in the file, from 1. */
   readonly line: number;
   readonly input: PrecomputeInput;
 }
 
-/** Rows of samples have a label and more beside their text, which does not matter here. */
+/** Other fields, such as the label of a sample, are ignored. */
 const lineSchema = z.union(
   [
     z.string(),
@@ -25,13 +25,13 @@ const lineSchema = z.union(
   'must be "a text", {"text": "a text"} or {"b64": "<an image>"}',
 );
 
-/** Each input once, in the order of the file. @throws usage, where a line is none or there is none */
+/** Reads each distinct input once, in the order of the file. @throws usage for an invalid line or an empty file */
 export async function readInputs(
   path: string,
   command: string,
 ): Promise<{ readonly lines: readonly InputLine[]; readonly sha256: string }> {
   const text = await readFile(path, "utf8").catch((error: unknown) => {
-    throw cliErrors.usage(`--inputs ${path} cannot be read: ${reasonOf(error)}`, command);
+    throw cliErrors.usage(`Cannot read --inputs ${path}: ${reasonOf(error)}`, command);
   });
   const byContent = new Map<string, InputLine>();
   for (const [index, row] of text.split("\n").entries()) {
@@ -40,22 +40,22 @@ export async function readInputs(
     const content = JSON.stringify(input);
     if (!byContent.has(content)) byContent.set(content, { line: index + 1, input });
   }
-  if (byContent.size === 0) throw cliErrors.usage(`--inputs ${path} has no inputs`, command);
+  if (byContent.size === 0) throw cliErrors.usage(`--inputs ${path} contains no inputs`, command);
   return {
     lines: [...byContent.values()],
     sha256: createHash("sha256").update(text).digest("hex"),
   };
 }
 
-function parseLine(row: string, where: string, command: string): PrecomputeInput {
+function parseLine(row: string, source: string, command: string): PrecomputeInput {
   let value: unknown;
   try {
     value = JSON.parse(row);
   } catch (error) {
-    throw cliErrors.usage(`${where} is not JSON: ${reasonOf(error)}`, command);
+    throw cliErrors.usage(`${source} is not JSON: ${reasonOf(error)}`, command);
   }
   const parsed = lineSchema.safeParse(value);
   if (!parsed.success)
-    throw cliErrors.usage(`${where}: ${formatZodIssues(parsed.error).join("; ")}`, command);
+    throw cliErrors.usage(`${source}: ${formatZodIssues(parsed.error).join("; ")}`, command);
   return parsed.data;
 }

@@ -1,4 +1,4 @@
-// What a precomputation has done, in a file that is written whole: another run goes on from there.
+// Progress state: stores a precomputation's progress in an atomically written file, from which another run resumes.
 
 import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
@@ -7,7 +7,7 @@ import { writeFileAtomic } from "../../toolchain/write-file-atomic.ts";
 import { formatZodIssues } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
 
-/** What it belongs to: of another version, or other inputs, nothing has been done. */
+/** Identity of a precomputation. Progress of another version or other inputs does not count. */
 export interface PrecomputeJob {
   readonly model: string;
   readonly version: number;
@@ -17,9 +17,9 @@ export interface PrecomputeJob {
 
 const failureSchema = z.object({ line: z.int(), code: z.string(), detail: z.string() });
 const progressSchema = z.object({
-  /** So many inputs, from the first on. */
+  /** Number of processed inputs, from the start of the file. */
   asked: z.int().min(0),
-  /** Were in a cache. */
+  /** Number of inputs that a cache answered. */
   cached: z.int().min(0),
   computed: z.int().min(0),
   failures: z.array(failureSchema),
@@ -41,22 +41,22 @@ export interface PrecomputeState {
   save(progress: PrecomputeProgress): Promise<void>;
 }
 
-/** @throws state_unreadable where the file is something else */
+/** Opens the progress of a job; new if the file is missing or belongs to another job. @throws state_unreadable */
 export async function openPrecomputeState(
   path: string,
   job: PrecomputeJob,
 ): Promise<PrecomputeState> {
   const stored = await readStateFile(path);
-  const isOurs =
+  const isSameJob =
     stored !== undefined &&
     stored.model === job.model &&
     stored.version === job.version &&
     stored.inputsSha256 === job.inputsSha256;
   return {
     path,
-    // What failed is tried again once the end was reached.
+    // A run after the end starts over, which retries the failures. Successes are cached by then.
     progress:
-      isOurs && stored.progress.asked < job.count
+      isSameJob && stored.progress.asked < job.count
         ? stored.progress
         : { asked: 0, cached: 0, computed: 0, failures: [] },
     save: (progress) => writeFileAtomic(path, `${JSON.stringify({ ...job, progress })}\n`),

@@ -1,4 +1,4 @@
-// A precomputation: batch after batch at a bounded rate, put off as long as the edge says, and kept in the state after each.
+// Precompute run: sends batches at a bounded rate, retries them as the edge demands, and saves progress after each.
 
 import { cliErrors } from "../errors.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
@@ -9,9 +9,9 @@ import type { PrecomputeFailure, PrecomputeState } from "./progress-state.ts";
 export interface PrecomputeOptions {
   readonly inputs: readonly InputLine[];
   readonly state: PrecomputeState;
-  /** Inputs in one request. */
+  /** Inputs per request. */
   readonly batchSize: number;
-  /** Inputs a second, at most. */
+  /** Maximum inputs per second. Undefined: no limit. */
   readonly ratePerSecond: number | undefined;
   readonly predictBatch: (inputs: readonly PrecomputeInput[]) => Promise<BatchResult>;
   readonly log: (line: string) => void;
@@ -20,10 +20,10 @@ export interface PrecomputeOptions {
 
 export interface PrecomputeReport {
   readonly asked: number;
-  /** Were in a cache. */
+  /** Number of inputs that a cache answered. */
   readonly cached: number;
   readonly computed: number;
-  /** Were refused, or answered in a way that no cache keeps. */
+  /** Number of inputs that were rejected, or whose answers are not cacheable. */
   readonly failed: number;
   readonly hitShare: number;
   readonly failures: readonly PrecomputeFailure[];
@@ -33,81 +33,124 @@ const MAX_ATTEMPTS = 6;
 const MIN_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 60_000;
 const LOG_INTERVAL_MS = 2_000;
+const DEGRADED_DETAIL =
+  "A fault or the deadline prevented the call to a better tier, so the answer is not cached.";
 
-/** @throws what the edge says when it puts a batch off again and again; what was done until then is in the state */
-export async function runPrecompute({
-  inputs,
-  state,
-  batchSize: batch,
-  ratePerSecond: perSecond,
-  predictBatch: ask,
-  log: tell,
-  clock = systemClock,
-}: PrecomputeOptions): Promise<PrecomputeReport> {
-  let { asked, cached, computed } = state.progress;
-  const failures = [...state.progress.failures];
-  const pause = (ms: number) => new Promise<void>((resolve) => void clock.setTimer(resolve, ms));
-
-  async function askUntilAnswered(
-    some: readonly InputLine[],
-  ): Promise<Exclude<BatchResult, { readonly kind: "retry-later" }>> {
-    for (
-      let tries = 1, pauseMs = MIN_BACKOFF_MS;
-      ;
-      tries++, pauseMs = Math.min(2 * pauseMs, MAX_BACKOFF_MS)
-    ) {
-      const answer = await ask(some.map(({ input }) => input));
-      if (answer.kind !== "retry-later") return answer;
-      if (tries === MAX_ATTEMPTS)
-        throw cliErrors.precomputeStopped(answer.code, answer.detail, asked, inputs.length);
-      const waitMs = Math.min(Math.max(answer.retryAfterMs ?? 0, pauseMs), MAX_BACKOFF_MS);
-      tell(`${answer.code}: ${answer.detail} Again in ${waitMs / 1_000} s.`);
-      await pause(waitMs);
+/** @throws the edge's last error after repeated retries; the progress until then is saved */
+export async function runPrecompute(options: PrecomputeOptions): Promise<PrecomputeReport> {
+  const { inputs, state, batchSize, log, clock = systemClock } = options;
+  const run = new PrecomputeRun(options, clock);
+  if (run.processed > 0)
+    log(`resuming after ${run.processed} of ${inputs.length} inputs, from ${state.path}`);
+  const started = { atMs: clock.now(), processed: run.processed };
+  let loggedAtMs = clock.now();
+  while (run.processed < inputs.length) {
+    await run.processBatch(inputs.slice(run.processed, run.processed + batchSize));
+    const elapsedMs = clock.now() - started.atMs;
+    const processed = run.processed - started.processed;
+    if (clock.now() - loggedAtMs >= LOG_INTERVAL_MS) {
+      loggedAtMs = clock.now();
+      log(run.describeProgress(Math.round((1_000 * processed) / elapsedMs)));
     }
+    const dueMs =
+      options.ratePerSecond === undefined ? 0 : (1_000 * processed) / options.ratePerSecond;
+    if (dueMs > elapsedMs && run.processed < inputs.length) await pause(clock, dueMs - elapsedMs);
+  }
+  return run.report();
+}
+
+const pause = (clock: Clock, ms: number) =>
+  new Promise<void>((resolve) => void clock.setTimer(resolve, ms));
+
+type FinalBatchResult = Exclude<BatchResult, { readonly kind: "retry-later" }>;
+
+/** Counts the results of a run and saves them. */
+class PrecomputeRun {
+  readonly #options: PrecomputeOptions;
+  readonly #clock: Clock;
+  readonly #failures: PrecomputeFailure[];
+  #processed: number;
+  #cached: number;
+  #computed: number;
+
+  constructor(options: PrecomputeOptions, clock: Clock) {
+    const { asked, cached, computed, failures } = options.state.progress;
+    this.#options = options;
+    this.#clock = clock;
+    this.#processed = asked;
+    this.#cached = cached;
+    this.#computed = computed;
+    this.#failures = [...failures];
   }
 
-  /** One input that is refused must not take its neighbours along: they are then asked one by one. */
-  async function take(some: readonly InputLine[]): Promise<void> {
-    const answer = await askUntilAnswered(some);
-    if (answer.kind === "answered") {
-      cached += some.length - answer.computed;
-      computed += answer.computed - answer.degraded.length;
-      const detail =
-        "A fault or the deadline kept a better tier from being asked, so that no cache keeps the answer.";
-      for (const index of answer.degraded)
-        failures.push({ line: some[index]?.line ?? 0, code: "degraded", detail });
-    } else if (answer.kind === "rejected" && some.length > 1) {
-      for (const one of some) await take([one]);
+  get processed(): number {
+    return this.#processed;
+  }
+
+  async processBatch(batch: readonly InputLine[]): Promise<void> {
+    await this.#predictAndCount(batch);
+    this.#processed += batch.length;
+    await this.#options.state.save({
+      asked: this.#processed,
+      cached: this.#cached,
+      computed: this.#computed,
+      failures: this.#failures,
+    });
+  }
+
+  describeProgress(perSecond: number): string {
+    const { length } = this.#options.inputs;
+    return `${this.#processed} of ${length} (${((100 * this.#processed) / length).toFixed(1)} %), ${perSecond} per second, ${this.#failures.length} failed`;
+  }
+
+  report(): PrecomputeReport {
+    return {
+      asked: this.#processed,
+      cached: this.#cached,
+      computed: this.#computed,
+      failed: this.#failures.length,
+      hitShare: this.#processed === 0 ? 0 : this.#cached / this.#processed,
+      failures: this.#failures,
+    };
+  }
+
+  /** A rejected batch is sent again input by input, so that one invalid input does not fail the others. */
+  async #predictAndCount(batch: readonly InputLine[]): Promise<void> {
+    const result = await this.#predictWithRetries(batch);
+    if (result.kind === "answered") {
+      this.#cached += batch.length - result.computed;
+      this.#computed += result.computed - result.degraded.length;
+      for (const index of result.degraded)
+        this.#failures.push({
+          line: batch[index]?.line ?? 0,
+          code: "degraded",
+          detail: DEGRADED_DETAIL,
+        });
+    } else if (batch.length > 1) {
+      for (const input of batch) await this.#predictAndCount([input]);
     } else {
-      for (const { line } of some)
-        failures.push({ line, code: answer.code, detail: answer.detail });
+      for (const { line } of batch)
+        this.#failures.push({ line, code: result.code, detail: result.detail });
     }
   }
 
-  if (asked > 0) tell(`going on after ${asked} of ${inputs.length}, by ${state.path}`);
-  const began = { atMs: clock.now(), asked };
-  let toldAtMs = clock.now();
-  while (asked < inputs.length) {
-    const some = inputs.slice(asked, asked + batch);
-    await take(some);
-    asked += some.length;
-    await state.save({ asked, cached, computed, failures });
-    const passedMs = clock.now() - began.atMs;
-    if (clock.now() - toldAtMs >= LOG_INTERVAL_MS) {
-      toldAtMs = clock.now();
-      tell(
-        `${asked} of ${inputs.length} (${((100 * asked) / inputs.length).toFixed(1)} %), ${Math.round((1_000 * (asked - began.asked)) / passedMs)} a second, ${failures.length} failed`,
-      );
+  async #predictWithRetries(batch: readonly InputLine[]): Promise<FinalBatchResult> {
+    const { inputs, predictBatch, log } = this.#options;
+    let backoffMs = MIN_BACKOFF_MS;
+    for (let attempt = 1; ; attempt++) {
+      const result = await predictBatch(batch.map(({ input }) => input));
+      if (result.kind !== "retry-later") return result;
+      if (attempt === MAX_ATTEMPTS)
+        throw cliErrors.precomputeStopped(
+          result.code,
+          result.detail,
+          this.#processed,
+          inputs.length,
+        );
+      const waitMs = Math.min(Math.max(result.retryAfterMs ?? 0, backoffMs), MAX_BACKOFF_MS);
+      log(`${result.code}: ${result.detail} Retrying in ${waitMs / 1_000} s.`);
+      await pause(this.#clock, waitMs);
+      backoffMs = Math.min(2 * backoffMs, MAX_BACKOFF_MS);
     }
-    const dueMs = perSecond === undefined ? 0 : (1_000 * (asked - began.asked)) / perSecond;
-    if (dueMs > passedMs && asked < inputs.length) await pause(dueMs - passedMs);
   }
-  return {
-    asked,
-    cached,
-    computed,
-    failed: failures.length,
-    hitShare: asked === 0 ? 0 : cached / asked,
-    failures,
-  };
 }

@@ -26,9 +26,14 @@ export const apiKeyEntrySchema = z.strictObject({
   expiresAt: z.iso.datetime({ offset: true }).optional(),
 });
 
-const apiKeysSchema = jsonText(() => "must be a JSON array of the entries that `edgetier keys create` prints")
+const apiKeysSchema = jsonText(
+  () => "must be a JSON array of the entries that `edgetier keys create` prints",
+)
   .pipe(z.array(apiKeyEntrySchema).min(1))
-  .refine((keys) => new Set(keys.map(({ id }) => id)).size === keys.length, "must not contain two keys with the same id")
+  .refine(
+    (keys) => new Set(keys.map(({ id }) => id)).size === keys.length,
+    "must not contain two keys with the same id",
+  )
   .transform((keys) =>
     keys.map(({ expiresAt, ...entry }): ApiKeyEntry => ({
       ...entry,
@@ -102,13 +107,15 @@ export function hasCompleteJwtConfig(config: JwtConfig): boolean {
     EDGETIER_JWT_JWKS_URL,
     EDGETIER_JWT_JWKS,
   } = config;
-  const claimCount = [EDGETIER_JWT_ISSUER, EDGETIER_JWT_AUDIENCE, EDGETIER_JWT_ALGORITHM].filter(
+  const settingCount = [EDGETIER_JWT_ISSUER, EDGETIER_JWT_AUDIENCE, EDGETIER_JWT_ALGORITHM].filter(
     (value) => value !== undefined,
   ).length;
   const keySourceCount = [EDGETIER_JWT_JWKS_URL, EDGETIER_JWT_JWKS].filter(
     (value) => value !== undefined,
   ).length;
-  return (claimCount === 0 && keySourceCount === 0) || (claimCount === 3 && keySourceCount === 1);
+  return (
+    (settingCount === 0 && keySourceCount === 0) || (settingCount === 3 && keySourceCount === 1)
+  );
 }
 
 function isOrigin(value: string): boolean {

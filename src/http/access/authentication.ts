@@ -8,4 +8,5 @@ export type Authentication = { readonly principal: Principal } | { readonly erro
 
 export const principalOf = (authentication: Authentication | undefined): Principal | undefined =>
   authentication !== undefined && "principal" in authentication
-    ? authentication.principal : undefined;
+    ? authentication.principal
+    : undefined;

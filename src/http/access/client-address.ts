@@ -16,7 +16,10 @@ function toNetwork(address: string | undefined): string | undefined {
   const [head = "", tail] = address.split("::");
   const groups = groupsOf(head);
   const tailGroups = tail === undefined ? [] : groupsOf(tail);
-  const zeros = Array.from({ length: Math.max(0, 8 - groups.length - tailGroups.length) }, () => "0");
+  const zeros = Array.from(
+    { length: Math.max(0, 8 - groups.length - tailGroups.length) },
+    () => "0",
+  );
   return [...groups, ...zeros, ...tailGroups]
     .slice(0, IPV6_NETWORK_GROUPS)
     .map((group) => Number.parseInt(group, 16).toString(16))

@@ -51,7 +51,10 @@ export function decisionOf(
   const waitMs = untilFullMs + intervalMs - windowMsOf(limit);
   return {
     allowed,
-    remaining: Math.max(0, Math.floor((windowMsOf(limit) - untilFullMs + TOLERANCE_MS) / intervalMs)),
+    remaining: Math.max(
+      0,
+      Math.floor((windowMsOf(limit) - untilFullMs + TOLERANCE_MS) / intervalMs),
+    ),
     resetSeconds: Math.ceil((untilFullMs - TOLERANCE_MS) / 1000),
     retryAfterSeconds: allowed ? 0 : Math.max(1, Math.ceil((waitMs - TOLERANCE_MS) / 1000)),
   };

@@ -91,12 +91,16 @@ function authorize(
 
 /** Keeps a tenant's response out of shared caches (RFC 9111, section 3.5). */
 function makeResponsePrivate(c: Context<AppEnv>): void {
-  const directives = (c.res.headers.get("cache-control") ?? "").split(",").map((directive) => directive.trim());
+  const directives = (c.res.headers.get("cache-control") ?? "")
+    .split(",")
+    .map((directive) => directive.trim());
   c.header(
     "cache-control",
     [
       "private",
-      ...directives.filter((directive) => directive !== "" && !/^(public|private|s-maxage)/i.test(directive)),
+      ...directives.filter(
+        (directive) => directive !== "" && !/^(public|private|s-maxage)/i.test(directive),
+      ),
     ].join(", "),
   );
   c.header("vary", "authorization", { append: true });

@@ -38,7 +38,8 @@ export function rateLimit({
   }
 
   return async function countRequest(c, next) {
-    const counted = scopeRequirementOf(c.req.path).scope === undefined ? undefined : await findSubject(c);
+    const counted =
+      scopeRequirementOf(c.req.path).scope === undefined ? undefined : await findSubject(c);
     if (counted !== undefined) {
       const { policy, limit, subject } = counted;
       const { allowed, remaining, resetSeconds, retryAfterSeconds } = await c

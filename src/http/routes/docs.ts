@@ -1,4 +1,4 @@
-// /openapi.json, and /docs: a page made from it.
+// Documentation routes: /openapi.json, and /docs, a page rendered from it.
 
 import { Hono } from "hono";
 import { toBase64 } from "../../core/base64.ts";
@@ -8,11 +8,11 @@ import { type OpenApiDocument, buildOpenApiDocument } from "../openapi.ts";
 
 export function docsRoutes(): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
-  let document: OpenApiDocument | undefined; // made when it is first asked for: start-up stays short
-  const get = () => (document ??= buildOpenApiDocument());
+  let document: OpenApiDocument | undefined; // built on first use, to keep startup short
+  const getDocument = () => (document ??= buildOpenApiDocument());
 
   routes.get("/", (c) => c.redirect("/docs"));
-  routes.get("/openapi.json", (c) => c.json(get()));
+  routes.get("/openapi.json", (c) => c.json(getDocument()));
   routes.get("/docs", async (c) => {
     const styleHash = toBase64(
       new Uint8Array(
@@ -23,7 +23,7 @@ export function docsRoutes(): Hono<AppEnv> {
       "content-security-policy",
       `default-src 'none'; style-src 'sha256-${styleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
     );
-    return c.html(renderDocsPage(get(), new URL(c.req.url).origin));
+    return c.html(renderDocsPage(getDocument(), new URL(c.req.url).origin));
   });
   return routes;
 }

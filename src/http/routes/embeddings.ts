@@ -1,8 +1,7 @@
-// POST /v1/embeddings, in OpenAI's shape.
+// Embeddings route: POST /v1/embeddings, in OpenAI's format.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { httpErrors } from "../errors.ts";
-import { protocolErrors } from "../../protocol/errors.ts";
 import { Hono } from "hono";
 import { formatZodIssues } from "../../core/config.ts";
 import {
@@ -20,7 +19,7 @@ import { mediaTypeOf, readBodyJson } from "../request-body.ts";
 
 const JSON_MEDIA_TYPE = "application/json";
 
-/** @param defaultModel of a request that names none */
+/** @param defaultModel model of requests that name none */
 export function embeddingsRoutes(
   embedder: Embedder,
   defaultModel: string | undefined,
@@ -50,9 +49,5 @@ export function embeddingsRoutes(
     return c.json(toEmbeddingsResponse(embeddings, format));
   });
 
-  routes.all(EMBEDDINGS_PATH, (c) => {
-    c.header("allow", "POST");
-    throw protocolErrors.methodNotAllowed(c.req.method, ["POST"]);
-  });
   return routes;
 }

@@ -1,4 +1,4 @@
-// GET /metrics: what all isolates have counted, for Prometheus, or as JSON for pages.
+// Metrics route: GET /metrics returns the metrics of all isolates, in Prometheus text format or as JSON.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { httpErrors } from "../errors.ts";
@@ -15,16 +15,16 @@ import type { Series } from "../../telemetry/series-table.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
 import type { AppEnv } from "../app-env.ts";
 
-/** @param telemetry undefined where nothing is counted */
+/** @param telemetry undefined if metrics are off */
 export function metricsRoutes(telemetry: Telemetry | undefined, clock: Clock): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
   routes.get("/metrics", async (c) => {
     if (telemetry?.readSeries === undefined)
       throw coreErrors.unsupported(
         "GET /metrics without an aggregator",
-        "The operator should bind the Durable Object EDGETIER_METRICS, as wrangler.toml does.",
+        "Bind the Durable Object EDGETIER_METRICS, as the wrangler.toml template does.",
       );
-    await telemetry.reporter.flush(); // who has just asked this isolate something finds it
+    await telemetry.reporter.flush(); // includes the requests that this isolate has just served
     const series = await telemetry.readSeries().catch((error: unknown) => {
       throw httpErrors.metricsUnavailable(error);
     });
@@ -39,7 +39,7 @@ export function metricsRoutes(telemetry: Telemetry | undefined, clock: Clock): H
   return routes;
 }
 
-/** Hono's own reading of the field would be 2.8 kB for this one question: Prometheus names no JSON, and pages name it first. */
+/** Prometheus does not name JSON, and pages name it first. Hono's content negotiation would add 2.8 kB to the script. */
 const prefersJson = (accept = ""): boolean => /^\s*application\/json\b/i.test(accept);
 
 function toMetricSample(series: Series): MetricsSnapshot["series"] {

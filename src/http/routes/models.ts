@@ -1,36 +1,36 @@
-// GET /v1/models and GET /v1/models/{model}: what is served.
+// Model routes: GET /v1/models and GET /v1/models/{model}.
 
 import { Hono } from "hono";
 import type { ModelDetail } from "../../protocol/model-detail.ts";
 import { listWeightedAliases } from "../../registry/aliases.ts";
 import { type Aliases, aliasedVersion, type TierManifest } from "../../registry/manifest.ts";
 import type { ModelCatalog } from "../../serving/model-catalog.ts";
-import type { EdgeSessions } from "../../serving/edge-sessions.ts";
+import type { EdgeSessions, EdgeTierStatus } from "../../serving/edge-sessions.ts";
 import { isModelAllowed, parseRequestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
 
 export function modelRoutes(
-  catalogue: ModelCatalog,
+  catalog: ModelCatalog,
   sessions: Pick<EdgeSessions, "tierStatusOf">,
 ): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
 
   routes.get("/v1/models", async (c) => {
-    const names = (await catalogue.listModels()).filter((model) => isModelAllowed(c, model));
+    const names = (await catalog.listModels()).filter((model) => isModelAllowed(c, model));
     const models = names.map(async (model) => ({
       model,
-      ...aliasDetailOf(await catalogue.readAliases(model, c.get("context"))),
+      ...aliasDetailOf(await catalog.readAliases(model, c.get("context"))),
     }));
     return c.json({ models: await Promise.all(models) });
   });
 
   routes.get("/v1/models/:model", async (c) => {
     const ref = parseRequestedModel(c, c.req.param("model"));
-    const { manifest } = await catalogue.resolve(ref, c.get("context"));
+    const { manifest } = await catalog.resolve(ref, c.get("context"));
     const detail: ModelDetail = {
       model: ref.model,
-      ...aliasDetailOf(await catalogue.readAliases(ref.model, c.get("context"))),
-      versions: await catalogue.listVersions(ref.model),
+      ...aliasDetailOf(await catalog.readAliases(ref.model, c.get("context"))),
+      versions: await catalog.listVersions(ref.model),
       version: manifest.version,
       task: manifest.task,
       description: manifest.description,
@@ -44,7 +44,7 @@ export function modelRoutes(
         ...(tier.p95Ms === undefined ? {} : { p95Ms: tier.p95Ms }),
         temperature: "calibration" in tier ? tier.calibration.temperature : null,
         figures: tier.figures,
-        ...(tier.place === "edge" ? { edge: sessions.tierStatusOf(tier) } : {}),
+        ...(tier.place === "edge" ? { edge: edgeDetailOf(sessions.tierStatusOf(tier)) } : {}),
       })),
       ...("risk" in manifest && manifest.risk !== undefined ? { risk: manifest.risk } : {}),
       figures: manifest.figures,
@@ -56,6 +56,11 @@ export function modelRoutes(
   });
 
   return routes;
+}
+
+/** Adds the deprecated field `how`, in which `not` stands for `unsupported`. */
+function edgeDetailOf(tier: EdgeTierStatus): ModelDetail["tiers"][number]["edge"] {
+  return { ...tier, how: tier.status === "unsupported" ? "not" : tier.status };
 }
 
 function exitDetailOf(
@@ -71,13 +76,15 @@ function exitDetailOf(
 }
 
 function aliasDetailOf(aliases: Aliases): Pick<ModelDetail, "aliases" | "weights"> {
-  const shares = listWeightedAliases(aliases);
+  const weightedAliases = listWeightedAliases(aliases);
   return {
     aliases: Object.fromEntries(
       Object.entries(aliases).map(([alias, target]) => [alias, aliasedVersion(target)]),
     ),
-    ...(shares.length === 0
+    ...(weightedAliases.length === 0
       ? {}
-      : { weights: Object.fromEntries(shares.map(({ alias, weight }) => [alias, weight])) }),
+      : {
+          weights: Object.fromEntries(weightedAliases.map(({ alias, weight }) => [alias, weight])),
+        }),
   };
 }

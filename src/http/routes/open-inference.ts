@@ -1,6 +1,5 @@
-// The Open Inference Protocol v2 at the edge: metadata, readiness and infer, here or through to the region.
+// Open Inference routes: metadata, readiness and infer of the v2 protocol, answered by the edge or forwarded to a region.
 
-import { protocolErrors } from "../../protocol/errors.ts";
 import { coreErrors } from "../../core/common-errors.ts";
 import { regionErrors } from "../../region/errors.ts";
 import { type Context, Hono } from "hono";
@@ -39,7 +38,7 @@ import { MAX_DEADLINE_MS, parseDeadlineMs } from "../deadline-header.ts";
 export interface OpenInferenceDependencies {
   readonly catalog: Pick<ModelCatalog, "listVersions">;
   readonly models: OpenInferenceModels;
-  /** Of a request body, decompressed. */
+  /** Maximum size of a decompressed request body, in bytes. */
   readonly maxBodyBytes: number;
 }
 
@@ -49,7 +48,7 @@ const SERVER: ServerMetadata = {
   extensions: ["binary_tensor_data", "classification", "parameters"],
 };
 
-/** Extensions that only a server with models of its own has. */
+/** Paths of Triton's extensions that only a region server supports. */
 const REGION_ONLY_PATHS = [
   "/v2/repository/*",
   "/v2/models/stats",
@@ -62,44 +61,32 @@ const REGION_ONLY_PATHS = [
 ];
 
 export function openInferenceRoutes({
-  catalog: catalogue,
-  models: tensors,
+  catalog,
+  models,
   maxBodyBytes,
 }: OpenInferenceDependencies): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
-  const route = (
-    method: "GET" | "POST",
-    paths: readonly string[],
-    handler: (c: Context<AppEnv>) => Response | Promise<Response>,
-  ): void => {
-    routes.on(method, [...paths], handler);
-    routes.on("ALL", [...paths], (c) => {
-      c.header("allow", method);
-      throw protocolErrors.methodNotAllowed(c.req.method, [method]);
-    });
-  };
-
   routes.on("ALL", REGION_ONLY_PATHS, (c) => {
     throw coreErrors.unsupported(
       `${c.req.path} at the edge`,
-      "Ask the region server, or GET /v1/models for what is served here.",
+      "Send the request to the region server, or use GET /v1/models to list the models of this edge.",
     );
   });
-  route("GET", ["/v2", "/v2/"], (c) => c.json(SERVER));
+  routes.on("GET", ["/v2", "/v2/"], (c) => c.json(SERVER));
 
-  route("GET", modelPaths("/ready"), async (c) => {
+  routes.on("GET", modelPaths("/ready"), async (c) => {
     const ref = parsePathModelRef(c);
-    const model = await tensors.resolve(ref, c.get("context"));
+    const model = await models.resolve(ref, c.get("context"));
     if (!(await model.isReady())) throw regionErrors.modelNotReady(ref.model);
     return c.body(null, 200);
   });
 
-  route("GET", modelPaths(""), async (c) => {
-    const { manifest, inputs, outputs } = await tensors.resolve(
+  routes.on("GET", modelPaths(""), async (c) => {
+    const { manifest, inputs, outputs } = await models.resolve(
       parsePathModelRef(c),
       c.get("context"),
     );
-    const versions = await catalogue.listVersions(manifest.model);
+    const versions = await catalog.listVersions(manifest.model);
     return c.json({
       name: manifest.model,
       versions: versions.map(String),
@@ -109,33 +96,40 @@ export function openInferenceRoutes({
     } satisfies ModelMetadata);
   });
 
-  route("POST", modelPaths("/infer"), async (c) => {
-    const context = c.get("context");
-    const model = await tensors.resolveForRequest(parsePathModelRef(c), context);
-    const deadlineMs = parseDeadlineMs(c.req);
-    const jsonBytes = readJsonLength(c.req.raw.headers);
-    const body = await readRequestBody(c.req.raw, maxBodyBytes);
-    const name = model.manifest.model;
-    const request =
-      jsonBytes === 0
-        ? decodeRawInferRequest(body, model.inputs, name)
-        : decodeInferRequest(body, jsonBytes, name);
-    rejectUnsupportedParameters(request);
-    const deadline = model.startDeadline(
-      minDeadlineMs(deadlineMs, readTimeoutMs(request)),
-      context,
-    );
-    try {
-      const run = planRequest(model, request);
-      const response =
-        run === undefined ? undefined : await inferAtEdge(c, model, request, run, deadline);
-      return response ?? (await forwardToRegion(c, model, body, deadline));
-    } finally {
-      deadline.dispose();
-    }
+  routes.on("POST", modelPaths("/infer"), async (c) => {
+    const model = await models.resolveForRequest(parsePathModelRef(c), c.get("context"));
+    return await infer(c, model, maxBodyBytes);
   });
 
   return routes;
+}
+
+async function infer(
+  c: Context<AppEnv>,
+  model: OpenInferenceModel,
+  maxBodyBytes: number,
+): Promise<Response> {
+  const deadlineMs = parseDeadlineMs(c.req);
+  const jsonBytes = readJsonLength(c.req.raw.headers);
+  const body = await readRequestBody(c.req.raw, maxBodyBytes);
+  const name = model.manifest.model;
+  const request =
+    jsonBytes === 0
+      ? decodeRawInferRequest(body, model.inputs, name)
+      : decodeInferRequest(body, jsonBytes, name);
+  rejectUnsupportedParameters(request);
+  const deadline = model.startDeadline(
+    minDeadlineMs(deadlineMs, readTimeoutMs(request)),
+    c.get("context"),
+  );
+  try {
+    const plan = planRequest(model, request);
+    const response =
+      plan === undefined ? undefined : await inferAtEdge(c, model, request, plan, deadline);
+    return response ?? (await forwardToRegion(c, model, body, deadline));
+  } finally {
+    deadline.dispose();
+  }
 }
 
 type Deadline = ReturnType<OpenInferenceModel["startDeadline"]>;
@@ -152,32 +146,32 @@ function planRequest(
   });
 }
 
-/** @returns undefined where this edge could not, and the region can */
+/** @returns undefined if the edge fails and the region can answer */
 async function inferAtEdge(
   c: Context<AppEnv>,
   model: OpenInferenceModel,
   request: InferRequest,
-  run: EdgePlan,
+  plan: EdgePlan,
   deadline: Deadline,
 ): Promise<Response | undefined> {
   const context = c.get("context");
   const { model: name, version } = model.manifest;
-  if (run.inputs !== undefined) validateRequestInputs(name, run.inputs, request.inputs);
-  const wanted = readSelectedOutputs(request, run.outputs, name);
-  const answer = await run.execute(context, deadline);
-  if (answer === undefined) return undefined;
-  const classifies = wanted?.some(({ topClassCount: classes }) => classes !== undefined) === true;
+  if (plan.inputs !== undefined) validateRequestInputs(name, plan.inputs, request.inputs);
+  const selected = readSelectedOutputs(request, plan.outputs, name);
+  const result = await plan.execute(context, deadline);
+  if (result === undefined) return undefined;
+  const needsLabels = selected?.some(({ topClassCount }) => topClassCount !== undefined) === true;
   const outputs = selectOutputs(
-    answer.outputs,
-    wanted,
-    classifies ? await model.loadLabels(context, deadline) : undefined,
+    result.outputs,
+    selected,
+    needsLabels ? await model.loadLabels(context, deadline) : undefined,
   );
-  const tier = answer.tiers.join(", ");
+  const tier = result.tiers.join(", ");
   const response = {
     model: name,
     version: String(version),
     id: request.id,
-    parameters: { tier, ...(answer.degraded ? { degraded: true } : {}) },
+    parameters: { tier, ...(result.degraded ? { degraded: true } : {}) },
     outputs,
   };
   const message = encodeInferResponse(response, (output) => wantsBinaryOutput(request, output));
@@ -185,7 +179,7 @@ async function inferAtEdge(
   return c.body(message.body, 200, toMessageHeaders(message));
 }
 
-/** @param body decompressed, but else as it came */
+/** @param body the decompressed body, otherwise unchanged */
 async function forwardToRegion(
   c: Context<AppEnv>,
   model: OpenInferenceModel,
@@ -213,7 +207,7 @@ const modelPaths = (suffix: string) => [
   `/v2/models/:model/versions/:version${suffix}`,
 ];
 
-/** The alias `stable` where the path names no version. @throws invalid_model_name, model_not_allowed */
+/** Resolves to the alias `stable` if the path names no version. @throws invalid_model_name, model_not_allowed */
 function parsePathModelRef(c: Context<AppEnv>): ModelRef {
   const model = c.req.param("model") ?? "";
   const version = c.req.param("version");
@@ -221,6 +215,6 @@ function parsePathModelRef(c: Context<AppEnv>): ModelRef {
 }
 
 function minDeadlineMs(...deadlinesMs: readonly (number | undefined)[]): number | undefined {
-  const named = deadlinesMs.filter((one) => one !== undefined);
-  return named.length === 0 ? undefined : Math.min(...named, MAX_DEADLINE_MS);
+  const definedMs = deadlinesMs.filter((deadlineMs) => deadlineMs !== undefined);
+  return definedMs.length === 0 ? undefined : Math.min(...definedMs, MAX_DEADLINE_MS);
 }

@@ -1,6 +1,5 @@
-// POST, GET and QUERY /v1/models/{model}/predict.
+// Predict route: POST, GET and QUERY /v1/models/{model}/predict.
 
-import { protocolErrors } from "../../protocol/errors.ts";
 import { httpErrors } from "../errors.ts";
 import { coreErrors } from "../../core/common-errors.ts";
 import { type Context, Hono } from "hono";
@@ -8,6 +7,7 @@ import { formatZodIssues } from "../../core/config.ts";
 import {
   type PredictParameters,
   type PredictResponse,
+  formatPredictIssues,
   predictRequestSchema,
   predictParametersQuerySchema,
   predictParametersSchema,
@@ -23,7 +23,6 @@ import { type CacheHeaderOptions, setCacheHeaders } from "../cache-headers.ts";
 import { mediaTypeOf, readBodyBytes, readBodyJson } from "../request-body.ts";
 
 const PATH = "/v1/models/:model/predict";
-const METHODS = ["GET", "POST", "QUERY"];
 
 interface ParsedRequest {
   readonly inputs: PredictRequest["inputs"];
@@ -33,14 +32,14 @@ interface ParsedRequest {
 export function predictRoutes(predictor: Predictor, options: CacheHeaderOptions): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
 
-  async function answer(
+  async function respond(
     c: Context<AppEnv>,
     { inputs, parameters }: ParsedRequest,
   ): Promise<Response> {
     const context = c.get("context");
     const ref = parseRequestedModel(c, c.req.param("model") ?? "");
-    const cache = parseCacheMode(c.req, parameters.cache);
-    const isHeld = async (keys: readonly string[]) =>
+    const cacheMode = parseCacheMode(c.req, parameters.cache);
+    const isNotModified = async (keys: readonly string[]) =>
       matchesEtag(c.req.header("if-none-match"), await computeEtag(keys));
     const prediction = await predictor.predict(
       {
@@ -48,11 +47,11 @@ export function predictRoutes(predictor: Predictor, options: CacheHeaderOptions)
         inputs,
         topK: parameters.topK,
         maxTier: parameters.maxTier,
-        cacheMode: cache,
+        cacheMode,
         deadlineMs: parseDeadlineMs(c.req),
-        ...(c.req.method === "POST" || cache === "refresh" || cache === "bypass"
+        ...(c.req.method === "POST" || cacheMode === "refresh" || cacheMode === "bypass"
           ? {}
-          : { isNotModified: isHeld }),
+          : { isNotModified }),
       },
       context,
     );
@@ -63,33 +62,30 @@ export function predictRoutes(predictor: Predictor, options: CacheHeaderOptions)
       );
       c.header("x-edgetier-cache", prediction.cacheResult);
     }
-    const { isCacheable: isKeepable, isSharedCacheable: isShared } = setCacheHeaders(
+    const { isCacheable, isSharedCacheable } = setCacheHeaders(
       c,
       ref,
-      cache !== "bypass" && parameters.cache !== "refresh",
+      cacheMode !== "bypass" && parameters.cache !== "refresh",
       prediction,
       options,
     );
-    if (!isKeepable) return c.json(responseOf(prediction, context.requestId, prediction.tierUsage));
+    if (!isCacheable)
+      return c.json(toPredictResponse(prediction, context.requestId, prediction.tierUsage));
 
     const etag = await computeEtag(prediction.cacheKeys);
     c.header("etag", etag);
-    if (isShared) c.header("x-request-id", undefined); // the client may have chosen it, and others will get this answer
-    if (await isHeld(prediction.cacheKeys)) return c.body(null, 304);
-    // A strong ETag stands for bytes: nothing in them is of this request.
-    return c.json(responseOf(prediction, etag.replaceAll('"', ""), []));
+    if (isSharedCacheable) c.header("x-request-id", undefined); // clients choose it, and a shared cache would expose it
+    if (await isNotModified(prediction.cacheKeys)) return c.body(null, 304);
+    // A strong ETag identifies the bytes, so the body contains nothing specific to this request.
+    return c.json(toPredictResponse(prediction, etag.replaceAll('"', ""), []));
   }
 
-  routes.get(PATH, (c) => answer(c, parseQuery(c)));
-  routes.on(["POST", "QUERY"], PATH, async (c) => answer(c, await parseBody(c)));
-  routes.all(PATH, (c) => {
-    c.header("allow", METHODS.join(", "));
-    throw protocolErrors.methodNotAllowed(c.req.method, METHODS);
-  });
+  routes.get(PATH, (c) => respond(c, parseQuery(c)));
+  routes.on(["POST", "QUERY"], PATH, async (c) => respond(c, await parseBody(c)));
   return routes;
 }
 
-/** Each parameter once: a cache in front may take another one of several for the one that counts. @throws repeated_parameter */
+/** Rejects repeated parameters, because a cache in front of the edge may pick another of the values. @throws repeated_parameter */
 function readQuery(c: Context): Record<string, string> {
   const repeated = Object.entries(c.req.queries()).find(([, values]) => values.length > 1);
   if (repeated !== undefined) throw httpErrors.repeatedParameter(repeated[0]);
@@ -108,7 +104,7 @@ function parseQuery(c: Context): ParsedRequest {
 async function parseBody(c: Context<AppEnv>): Promise<ParsedRequest> {
   const mediaType = mediaTypeOf(c.req);
   if (mediaType !== "application/json") {
-    // Whether its model takes the media type is its task's to say.
+    // The model's task checks the media type later.
     const parsed = predictParametersQuerySchema.safeParse(readQuery(c));
     if (!parsed.success) throw coreErrors.invalidRequest(formatZodIssues(parsed.error));
     return {
@@ -116,8 +112,9 @@ async function parseBody(c: Context<AppEnv>): Promise<ParsedRequest> {
       parameters: predictParametersSchema.parse(parsed.data),
     };
   }
-  const parsed = predictRequestSchema.safeParse(await readBodyJson(c));
-  if (!parsed.success) throw coreErrors.invalidRequest(formatZodIssues(parsed.error));
+  const body = await readBodyJson(c);
+  const parsed = predictRequestSchema.safeParse(body);
+  if (!parsed.success) throw coreErrors.invalidRequest(formatPredictIssues(parsed.error, body));
   const { inputs, parameters } = parsed.data;
   return {
     inputs: Array.isArray(inputs) ? inputs : [inputs],
@@ -125,10 +122,10 @@ async function parseBody(c: Context<AppEnv>): Promise<ParsedRequest> {
   };
 }
 
-function responseOf(
+function toPredictResponse(
   { model, version, outcomes }: Prediction,
   id: string,
-  uses: Prediction["tierUsage"],
+  tierUsage: Prediction["tierUsage"],
 ): PredictResponse {
   const outputs = outcomes.map(({ label, confidence, ranking, tier, degraded, degradedBy }) => ({
     label,
@@ -139,5 +136,5 @@ function responseOf(
     degraded,
     ...(degradedBy === undefined ? {} : { degradedBy }),
   }));
-  return { id, model, version, outputs, usage: { tiers: [...uses] } };
+  return { id, model, version, outputs, usage: { tiers: [...tierUsage] } };
 }

@@ -1,4 +1,4 @@
-// GET /v1/models/{model}/report: how well a version's confidences fit, as it was published.
+// Report route: GET /v1/models/{model}/report returns the calibration report that was published with a version.
 
 import { httpErrors } from "../errors.ts";
 import { Hono } from "hono";
@@ -8,11 +8,11 @@ import type { AppEnv } from "../app-env.ts";
 import { matchesEtag } from "../etag.ts";
 
 export function reportRoutes(
-  catalogue: Pick<ModelCatalog, "resolve" | "readArtifact">,
+  catalog: Pick<ModelCatalog, "resolve" | "readArtifact">,
 ): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
   routes.get("/v1/models/:model/report", async (c) => {
-    const { manifest } = await catalogue.resolve(
+    const { manifest } = await catalog.resolve(
       parseRequestedModel(c, c.req.param("model")),
       c.get("context"),
     );
@@ -22,7 +22,7 @@ export function reportRoutes(
     c.header("cache-control", "private, no-cache");
     if (matchesEtag(c.req.header("if-none-match"), `"${report.sha256.slice(0, 32)}"`))
       return c.body(null, 304);
-    return c.body(await catalogue.readArtifact(report), 200, {
+    return c.body(await catalog.readArtifact(report), 200, {
       "content-type": "application/json",
     });
   });

@@ -1,5 +1,5 @@
-// ObjectStore in a folder, for tools and tests: atomic writes by rename, conditional ones under a lock, never a path
-// outside the folder.
+// ObjectStore in a folder, for tools and tests. Writes are atomic by rename, conditional writes use a lock, and no path
+// leaves the folder.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { publishingErrors } from "../publishing-errors.ts";
@@ -27,12 +27,12 @@ import {
 } from "../object-store.ts";
 import { toStoreError } from "./store-error.ts";
 
-/** Parts of a key: no dot in front, so that neither `..` nor the folder's own files can be meant. */
+/** Valid keys: no part starts with a dot, so that a key cannot reach `..` or the store's own files. */
 const KEY_PATTERN = /^[A-Za-z0-9_][A-Za-z0-9._-]*(?:\/[A-Za-z0-9_][A-Za-z0-9._-]*)*$/;
 const LOCK_RETRY_MS = 10;
 const LOCK_TIMEOUT_MS = 5_000;
 
-/** @param root is made with the first write. */
+/** @param root folder, which the first write creates */
 export function createFsObjectStore(root: string): ObjectStore {
   return {
     get: (key, signal) =>
@@ -78,29 +78,29 @@ export function createFsObjectStore(root: string): ObjectStore {
         await rm(path, { force: true });
       }),
 
-    list: (prefix) =>
-      withStoreErrors(async () => {
-        if (!(await stat(root).catch(ignoreMissing))) return [];
-        const files = await readdir(root, { recursive: true, withFileTypes: true });
-        const keys = files
-          .filter((file) => file.isFile())
-          .map((file) =>
-            join(file.parentPath, file.name).slice(join(root, "/").length).split(sep).join("/"),
-          );
-        const listed = keys
-          .filter((key) => KEY_PATTERN.test(key) && key.startsWith(prefix))
-          .map(async (key): Promise<ListedObject[]> => {
-            const found = await stat(join(root, key)).catch(ignoreMissing); // deleted meanwhile
-            return found === undefined
-              ? []
-              : [{ key, size: found.size, modifiedAtMs: found.mtimeMs }];
-          });
-        return (await Promise.all(listed)).flat().sort(compareByKey);
-      }),
+    list: (prefix) => withStoreErrors(() => listObjects(root, prefix)),
   };
 }
 
-/** Puts a finished file in its place if the condition holds. */
+async function listObjects(root: string, prefix: string): Promise<ListedObject[]> {
+  if (!(await stat(root).catch(ignoreMissing))) return [];
+  const files = await readdir(root, { recursive: true, withFileTypes: true });
+  const keys = files
+    .filter((file) => file.isFile())
+    .map((file) =>
+      join(file.parentPath, file.name).slice(join(root, "/").length).split(sep).join("/"),
+    );
+  const listed = keys
+    .filter((key) => KEY_PATTERN.test(key) && key.startsWith(prefix))
+    .map(async (key): Promise<ListedObject[]> => {
+      // A concurrent deletion may have removed the file.
+      const found = await stat(join(root, key)).catch(ignoreMissing);
+      return found === undefined ? [] : [{ key, size: found.size, modifiedAtMs: found.mtimeMs }];
+    });
+  return (await Promise.all(listed)).flat().sort(compareByKey);
+}
+
+/** Moves a complete file to its place if the condition holds. */
 async function commitFile(
   root: string,
   key: string,
@@ -111,7 +111,7 @@ async function commitFile(
   const target = resolveKey(root, key);
   if (condition.kind === "absent") {
     try {
-      await link(temporary, target); // fails if the target exists, in one step
+      await link(temporary, target); // fails atomically if the target exists
       return { kind: "written", etag };
     } catch (error) {
       if (codeOf(error) === "EEXIST") return { kind: "precondition-failed" };
@@ -147,17 +147,19 @@ async function writeTemporary(
   }
 }
 
-/** Across processes: whoever makes the file has the lock. A lock left by a crash is reported, not broken. */
+/** Locks across processes: the process that creates the lock file holds the lock. A stale lock is reported, not broken. */
 async function withLock<Result>(lock: string, action: () => Promise<Result>): Promise<Result> {
   await mkdir(dirname(lock), { recursive: true });
-  for (const giveUpAt = Date.now() + LOCK_TIMEOUT_MS; ; await sleep(LOCK_RETRY_MS)) {
+  for (const timeoutAtMs = Date.now() + LOCK_TIMEOUT_MS; ; await sleep(LOCK_RETRY_MS)) {
     try {
       await (await open(lock, "wx")).close();
       break;
     } catch (error) {
       if (codeOf(error) !== "EEXIST") throw error;
-      if (Date.now() > giveUpAt)
-        throw coreErrors.storeUnavailable(`another process is writing; if none is, delete ${lock}`);
+      if (Date.now() > timeoutAtMs)
+        throw coreErrors.storeUnavailable(
+          `another process holds the lock; if none is running, delete ${lock}`,
+        );
     }
   }
   try {
@@ -172,7 +174,7 @@ function resolveKey(root: string, key: string): string {
   return join(root, ...key.split("/"));
 }
 
-/** A link inside the folder may lead anywhere: what counts is where it ends. */
+/** Rejects links that lead outside the folder, by comparing real paths. @throws unsafe_path */
 async function rejectOutsideRoot(root: string, path: string, key: string): Promise<void> {
   if (!`${await realpath(path)}${sep}`.startsWith(`${await realpath(root)}${sep}`))
     throw publishingErrors.unsafePath(key);
@@ -186,7 +188,7 @@ async function openWithin(root: string, key: string): Promise<FileHandle | undef
   return await open(path).catch(ignoreMissing);
 }
 
-/** A file is written once under its inode and time, so these tell contents apart without reading them. */
+/** Reads metadata. The etag consists of inode, time and size, which identify the content because files never change. */
 async function readFileMetadata(
   handle: FileHandle,
 ): Promise<{ size: number; etag: string; modifiedAtMs: number }> {

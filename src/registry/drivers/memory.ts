@@ -4,7 +4,7 @@ import { systemClock, type Clock } from "../../core/clock.ts";
 import { compareByKey, type ObjectStore } from "../object-store.ts";
 import { toStoreError } from "./store-error.ts";
 
-/** @param clock of the times at which objects were written */
+/** @param clock provides the modification times of objects */
 export function createMemoryObjectStore(clock: Clock = systemClock): ObjectStore {
   const objects = new Map<
     string,

@@ -1,4 +1,4 @@
-// ObjectStore over Cloudflare's R2 binding: no credentials and no signing, for an edge Worker that has the bucket bound.
+// ObjectStore over Cloudflare's R2 binding, for Workers with a bound bucket. It needs no credentials and no signing.
 
 import {
   compareByKey,
@@ -11,7 +11,7 @@ import { toStoreError } from "./store-error.ts";
 interface R2ObjectLike {
   readonly key: string;
   readonly size: number;
-  /** Not quoted. */
+  /** Etag without quotes. */
   readonly etag: string;
   readonly uploaded: Date;
 }
@@ -22,9 +22,9 @@ interface R2Page {
   readonly cursor?: string;
 }
 
-/** The few methods of an R2Bucket that are used, so that no Cloudflare types are needed here. */
+/** Subset of R2Bucket, so that this module needs no Cloudflare types. */
 export interface R2BucketLike {
-  /** `body` is a byte stream; its type differs between Cloudflare's types and the platform's. */
+  /** `body` is a byte stream. Its type is unknown, because Cloudflare's types differ from the platform's. */
   get(key: string): Promise<(R2ObjectLike & { readonly body: unknown }) | null>;
   head(key: string): Promise<R2ObjectLike | null>;
   put(
@@ -39,7 +39,7 @@ export interface R2BucketLike {
   list(options: { prefix: string; cursor?: string }): Promise<R2Page>;
 }
 
-/** R2's binding takes no signal: an aborted call is given up between its requests. */
+/** R2's binding takes no abort signal, so an aborted call ends between its requests. */
 export function createR2ObjectStore(bucket: R2BucketLike): ObjectStore {
   return {
     async get(key, signal) {

@@ -1,4 +1,4 @@
-// ObjectStore over S3's REST interface with fetch and aws4fetch: small and quick to start, for workerd.
+// ObjectStore over S3's REST interface with fetch and aws4fetch, for workerd: small, with a fast start.
 
 import { AwsClient } from "aws4fetch";
 import { sha256Hex } from "../../core/hash.ts";
@@ -15,7 +15,7 @@ import { readElementTexts } from "./s3-xml.ts";
 import { toStoreError } from "./store-error.ts";
 
 export interface S3FetchOptions extends S3Options {
-  /** For tests, or to go through a service binding. */
+  /** Replaces `fetch`, for tests or a service binding. */
   readonly fetch?: (request: Request, init?: RequestInit) => Promise<Response>;
 }
 
@@ -28,30 +28,37 @@ interface S3Request {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Never retries: the caller knows its deadline, and the region or the next request tries again. */
-export function createS3FetchObjectStore(options: S3FetchOptions): ObjectStore {
+type SendS3Request = (request: S3Request) => Promise<Response>;
+
+/** @returns a function that signs and sends a request to the bucket, and throws model_store_unavailable if that fails */
+function createSender(options: S3FetchOptions): SendS3Request {
   const { accessKeyId, secretAccessKey, region, timeoutMs = DEFAULT_S3_TIMEOUT_MS } = options;
   const client = new AwsClient({ accessKeyId, secretAccessKey, region, service: "s3", retries: 0 });
-  const send = options.fetch ?? ((request, init) => fetch(request, init)); // workerd's fetch must not be called as a method
+  // workerd's fetch must not be called as a method.
+  const sendSigned = options.fetch ?? ((request, init) => fetch(request, init));
   const bucketUrl = `${options.endpoint.replace(/\/+$/, "")}/${encodeURIComponent(options.bucket)}`;
 
-  async function call({ key, query, signal, ...init }: S3Request): Promise<Response> {
+  return async ({ key, query, signal, ...init }) => {
     const path = key === undefined ? "" : `/${key.split("/").map(encodeURIComponent).join("/")}`;
     const search = query === undefined ? "" : `?${new URLSearchParams(query)}`;
     const timeout = AbortSignal.timeout(timeoutMs);
     try {
       const signed = await client.sign(`${bucketUrl}${path}${search}`, init);
-      return await send(signed, {
+      return await sendSigned(signed, {
         signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
       });
     } catch (error) {
       throw toStoreError(error);
     }
-  }
+  };
+}
 
+/** Never retries, because the caller knows its deadline, and the region or the next request tries again. */
+export function createS3FetchObjectStore(options: S3FetchOptions): ObjectStore {
+  const send = createSender(options);
   return {
     async get(key, signal) {
-      const response = await call({ key, signal });
+      const response = await send({ key, signal });
       if (response.ok && response.body !== null) {
         const length = response.headers.get("content-length");
         const modified = response.headers.get("last-modified");
@@ -68,7 +75,7 @@ export function createS3FetchObjectStore(options: S3FetchOptions): ObjectStore {
     },
 
     async exists(key, signal) {
-      const response = await call({ key, method: "HEAD", signal });
+      const response = await send({ key, method: "HEAD", signal });
       if (response.ok) return true;
       if (response.status === 404) return false;
       throw createS3Error(response.status, undefined);
@@ -81,42 +88,50 @@ export function createS3FetchObjectStore(options: S3FetchOptions): ObjectStore {
         "content-type": contentType,
         "x-amz-content-sha256": await sha256Hex(bytes),
       };
-      const response = await call({ key, method: "PUT", headers, body });
+      const response = await send({ key, method: "PUT", headers, body });
       const code = await readErrorCode(response);
       if (response.ok) return { kind: "written", etag: response.headers.get("etag") ?? "" };
-      // S3 answers 404 NoSuchKey to If-Match on an object that is not there.
-      const gone = condition.kind === "etag" && isNoSuchKey(response.status, code);
-      if (gone || isPreconditionFailure(response.status)) return { kind: "precondition-failed" };
+      // S3 responds with 404 NoSuchKey to If-Match on a missing object.
+      const isMissing = condition.kind === "etag" && isNoSuchKey(response.status, code);
+      if (isMissing || isPreconditionFailure(response.status))
+        return { kind: "precondition-failed" };
       throw createS3Error(response.status, code);
     },
 
     async delete(key) {
-      const response = await call({ key, method: "DELETE" });
+      const response = await send({ key, method: "DELETE" });
       const code = await readErrorCode(response);
-      const gone = isNoSuchKey(response.status, code); // S3 itself answers 204; not every other does
-      if (!response.ok && !gone) throw createS3Error(response.status, code);
+      // S3 responds with 204 for a missing object; some compatible stores respond with 404.
+      const isMissing = isNoSuchKey(response.status, code);
+      if (!response.ok && !isMissing) throw createS3Error(response.status, code);
     },
 
-    async list(prefix, signal) {
-      const listed: ListedObject[] = [];
-      for (let token: string | undefined = ""; token !== undefined;) {
-        const query: Record<string, string> = {
-          "list-type": "2",
-          prefix,
-          ...(token === "" ? {} : { "continuation-token": token }),
-        };
-        const response = await call({ query, signal });
-        if (!response.ok) throw createS3Error(response.status, await readErrorCode(response));
-        const xml = await readBodyText(response);
-        listed.push(...parseListedObjects(xml));
-        token = readElementTexts(xml, "NextContinuationToken")[0];
-      }
-      return listed.sort(compareByKey);
-    },
+    list: (prefix, signal) => listObjects(send, prefix, signal),
   };
 }
 
-/** Of one page; the three are in every entry, and nowhere else. */
+async function listObjects(
+  send: SendS3Request,
+  prefix: string,
+  signal: AbortSignal | undefined,
+): Promise<ListedObject[]> {
+  const listed: ListedObject[] = [];
+  for (let token: string | undefined = ""; token !== undefined;) {
+    const query: Record<string, string> = {
+      "list-type": "2",
+      prefix,
+      ...(token === "" ? {} : { "continuation-token": token }),
+    };
+    const response = await send({ query, signal });
+    if (!response.ok) throw createS3Error(response.status, await readErrorCode(response));
+    const xml = await readBodyText(response);
+    listed.push(...parseListedObjects(xml));
+    token = readElementTexts(xml, "NextContinuationToken")[0];
+  }
+  return listed.sort(compareByKey);
+}
+
+/** Parses one page of a list. Every entry has the three elements, and no other element has their names. */
 function parseListedObjects(xml: string): ListedObject[] {
   const [keys, sizes, times] = [
     readElementTexts(xml, "Key"),
@@ -124,7 +139,7 @@ function parseListedObjects(xml: string): ListedObject[] {
     readElementTexts(xml, "LastModified"),
   ];
   if (sizes.length !== keys.length || times.length !== keys.length)
-    throw createS3Error(200, "with a list of objects without size or time");
+    throw createS3Error(200, "and a list of objects without size or time");
   return keys.map((key, index) => ({
     key,
     size: Number(sizes[index]),
@@ -140,7 +155,7 @@ async function readBodyText(response: Response): Promise<string> {
   }
 }
 
-/** Reads the body to its end as well, so that the connection can be used again. */
+/** Reads the error code, and so the whole body, which lets the connection be reused. */
 async function readErrorCode(response: Response): Promise<string | undefined> {
   return readElementTexts(await readBodyText(response), "Code")[0];
 }

@@ -1,4 +1,4 @@
-// What both S3 drivers share: their time-out, and how they turn S3's answers into the port's words.
+// Shared by both S3 drivers: the timeout, condition headers, and the interpretation of S3's responses.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { type EdgeTierError } from "../../core/errors.ts";
@@ -6,11 +6,11 @@ import type { PutCondition } from "../object-store.ts";
 
 export const DEFAULT_S3_TIMEOUT_MS = 30_000;
 
-/** S3 answers 412 to a condition that does not hold, and 409 to one that lost against a write at the same moment. */
+/** S3 responds with 412 if a condition does not hold, and with 409 if it lost against a concurrent write. */
 export const isPreconditionFailure = (status: number | undefined): boolean =>
   status === 412 || status === 409;
 
-/** Any other 404 is a missing bucket, or of something on the way: to believe it would take every model for deleted. */
+/** Any other 404 is a missing bucket or a proxy's response. Trusting it would make every model look deleted. */
 export const isNoSuchKey = (status: number | undefined, code: string | undefined): boolean =>
   status === 404 && code === "NoSuchKey";
 
@@ -22,9 +22,9 @@ export function toConditionHeaders(condition: PutCondition): {
   return condition.kind === "etag" ? { "if-match": condition.etag } : {};
 }
 
-/** An answer that is neither success nor "there is no such object". */
+/** Creates the error for a response that is neither success nor a missing object. */
 export function createS3Error(status: number, code: string | undefined): EdgeTierError {
   return coreErrors.storeUnavailable(
-    `S3 answered ${status}${code === undefined ? "" : ` ${code}`}`,
+    `S3 responded with ${status}${code === undefined ? "" : ` ${code}`}`,
   );
 }

@@ -1,4 +1,5 @@
-// Reads the few elements of S3's XML answers that a model store needs. workerd has no XML parser, and S3's lists are flat.
+// Reads elements of S3's XML responses. A regular expression suffices, because S3's lists are flat; workerd has no XML
+// parser.
 
 const ENTITY_CHARACTERS: Readonly<Record<string, string>> = {
   "&lt;": "<",
@@ -8,7 +9,7 @@ const ENTITY_CHARACTERS: Readonly<Record<string, string>> = {
   "&amp;": "&",
 };
 
-/** The texts of all elements called `tag`, in order. */
+/** Returns the texts of all elements named `tag`, in order. */
 export function readElementTexts(xml: string, tag: string): string[] {
   const elements = xml.matchAll(new RegExp(`<${tag}>([^<]*)</${tag}>`, "g"));
   return [...elements].map(([, text = ""]) => unescapeXml(text));

@@ -1,4 +1,4 @@
-// ObjectStore over S3 with AWS's own client, for Node: the region server and the command line.
+// ObjectStore over S3 with AWS's client, for Node: the region server and the CLI.
 
 import {
   DeleteObjectCommand,
@@ -15,6 +15,7 @@ import {
   type ListedObject,
   type ObjectStore,
   type PutCondition,
+  type StoredObject,
 } from "../object-store.ts";
 import type { S3Options } from "../s3-config.ts";
 import {
@@ -27,19 +28,17 @@ import {
 import { toStoreError } from "./store-error.ts";
 
 const CONNECT_TIMEOUT_MS = 2_000;
-/** One repetition gets over a connection that was closed while idle; more would only hide an outage. */
+/** One retry covers a connection that was closed while idle; further retries would only hide an outage. */
 const MAX_ATTEMPTS = 2;
 
-export function createS3ObjectStore(options: S3Options): ObjectStore {
-  const {
-    bucket: Bucket,
-    endpoint,
-    region,
-    accessKeyId,
-    secretAccessKey,
-    timeoutMs = DEFAULT_S3_TIMEOUT_MS,
-  } = options;
-  const client = new S3Client({
+function createClient({
+  endpoint,
+  region,
+  accessKeyId,
+  secretAccessKey,
+  timeoutMs = DEFAULT_S3_TIMEOUT_MS,
+}: S3Options): S3Client {
+  return new S3Client({
     endpoint,
     region,
     credentials: { accessKeyId, secretAccessKey },
@@ -51,40 +50,21 @@ export function createS3ObjectStore(options: S3Options): ObjectStore {
       socketTimeout: timeoutMs,
       throwOnRequestTimeout: true,
     },
-    // Not every S3 knows the newer checksums, and every artifact is verified by its SHA-256 anyway.
+    // Not every S3 store supports the newer checksums, and SHA-256 verifies every artifact.
     requestChecksumCalculation: "WHEN_REQUIRED",
     responseChecksumValidation: "WHEN_REQUIRED",
   });
-  const abort = (signal: AbortSignal | undefined) =>
-    signal === undefined ? {} : { abortSignal: signal };
+}
 
+export function createS3ObjectStore(options: S3Options): ObjectStore {
+  const { bucket: Bucket } = options;
+  const client = createClient(options);
   return {
-    async get(Key, signal) {
-      try {
-        const {
-          Body,
-          ContentLength,
-          ETag = "",
-          LastModified,
-        } = await client.send(new GetObjectCommand({ Bucket, Key }), abort(signal));
-        if (Body === undefined) throw createS3Error(200, "without a body");
-        const body = Body.transformToWebStream() as ReadableStream<Uint8Array>;
-        return {
-          body: cancelOnAbort(signal, body),
-          size: ContentLength,
-          etag: ETag,
-          modifiedAtMs: LastModified?.getTime(),
-        };
-      } catch (error) {
-        if (error instanceof S3ServiceException && isNoSuchKey(statusOf(error), error.name))
-          return undefined;
-        throw toS3StoreError(error);
-      }
-    },
+    get: (Key, signal) => getObject(client, { Bucket, Key }, signal),
 
     async exists(Key, signal) {
       try {
-        await client.send(new HeadObjectCommand({ Bucket, Key }), abort(signal));
+        await client.send(new HeadObjectCommand({ Bucket, Key }), toSendOptions(signal));
         return true;
       } catch (error) {
         if (isNotFound(error)) return false;
@@ -99,9 +79,10 @@ export function createS3ObjectStore(options: S3Options): ObjectStore {
         );
         return { kind: "written", etag: ETag };
       } catch (error) {
-        // S3 answers 404 NoSuchKey to If-Match on an object that is not there.
-        const gone = condition.kind === "etag" && isNotFound(error);
-        if (gone || isPreconditionFailure(statusOf(error))) return { kind: "precondition-failed" };
+        // S3 responds with 404 NoSuchKey to If-Match on a missing object.
+        const isMissing = condition.kind === "etag" && isNotFound(error);
+        if (isMissing || isPreconditionFailure(statusOf(error)))
+          return { kind: "precondition-failed" };
         throw toS3StoreError(error);
       }
     },
@@ -110,36 +91,72 @@ export function createS3ObjectStore(options: S3Options): ObjectStore {
       try {
         await client.send(new DeleteObjectCommand({ Bucket, Key }));
       } catch (error) {
-        if (!isNotFound(error)) throw toS3StoreError(error); // S3 itself answers 204; not every other does
+        // S3 responds with 204 for a missing object; some compatible stores respond with 404.
+        if (!isNotFound(error)) throw toS3StoreError(error);
       }
     },
 
-    async list(Prefix, signal) {
-      const listed: ListedObject[] = [];
-      try {
-        for (let token: string | undefined = ""; token !== undefined;) {
-          const command: ListObjectsV2Command = new ListObjectsV2Command({
-            Bucket,
-            Prefix,
-            ...(token === "" ? {} : { ContinuationToken: token }),
-          });
-          const page = await client.send(command, abort(signal));
-          for (const { Key, Size = 0, LastModified } of page.Contents ?? []) {
-            if (Key === undefined || LastModified === undefined)
-              throw createS3Error(200, "with a list of objects without key or time");
-            listed.push({ key: Key, size: Size, modifiedAtMs: LastModified.getTime() });
-          }
-          token = page.NextContinuationToken;
-        }
-      } catch (error) {
-        throw toS3StoreError(error);
-      }
-      return listed.sort(compareByKey);
-    },
+    list: (Prefix, signal) => listObjects(client, { Bucket, Prefix }, signal),
   };
 }
 
-/** The client's own signal ends with the headers; this one covers the body. */
+async function getObject(
+  client: S3Client,
+  target: { readonly Bucket: string; readonly Key: string },
+  signal: AbortSignal | undefined,
+): Promise<StoredObject | undefined> {
+  try {
+    const {
+      Body,
+      ContentLength,
+      ETag = "",
+      LastModified,
+    } = await client.send(new GetObjectCommand(target), toSendOptions(signal));
+    if (Body === undefined) throw createS3Error(200, "and no body");
+    const body = Body.transformToWebStream() as ReadableStream<Uint8Array>;
+    return {
+      body: cancelOnAbort(signal, body),
+      size: ContentLength,
+      etag: ETag,
+      modifiedAtMs: LastModified?.getTime(),
+    };
+  } catch (error) {
+    if (error instanceof S3ServiceException && isNoSuchKey(statusOf(error), error.name))
+      return undefined;
+    throw toS3StoreError(error);
+  }
+}
+
+async function listObjects(
+  client: S3Client,
+  target: { readonly Bucket: string; readonly Prefix: string },
+  signal: AbortSignal | undefined,
+): Promise<ListedObject[]> {
+  const listed: ListedObject[] = [];
+  try {
+    for (let token: string | undefined = ""; token !== undefined;) {
+      const command: ListObjectsV2Command = new ListObjectsV2Command({
+        ...target,
+        ...(token === "" ? {} : { ContinuationToken: token }),
+      });
+      const page = await client.send(command, toSendOptions(signal));
+      for (const { Key, Size = 0, LastModified } of page.Contents ?? []) {
+        if (Key === undefined || LastModified === undefined)
+          throw createS3Error(200, "and a list of objects without key or time");
+        listed.push({ key: Key, size: Size, modifiedAtMs: LastModified.getTime() });
+      }
+      token = page.NextContinuationToken;
+    }
+  } catch (error) {
+    throw toS3StoreError(error);
+  }
+  return listed.sort(compareByKey);
+}
+
+const toSendOptions = (signal: AbortSignal | undefined) =>
+  signal === undefined ? {} : { abortSignal: signal };
+
+/** Cancels the body on abort, because the client's own signal covers only the headers. */
 function cancelOnAbort(
   signal: AbortSignal | undefined,
   body: ReadableStream<Uint8Array>,
@@ -160,7 +177,7 @@ function toConditionInput(condition: PutCondition): { IfNoneMatch?: string; IfMa
 const statusOf = (error: unknown): number | undefined =>
   error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined;
 
-/** Of an operation whose answer may have no body. A missing bucket is a fault of the store, not a missing object. */
+/** Detects a missing object in a response without a body. A missing bucket is a fault of the store instead. */
 const isNotFound = (error: unknown): boolean =>
   statusOf(error) === 404 && error instanceof S3ServiceException && error.name !== "NoSuchBucket";
 

@@ -1,21 +1,24 @@
-// How a tier's confidence is read off its logits, and what risk the exits were chosen for.
+// Manifest schemas of a tier's calibration, its exit rule, and the risk guarantee of the chosen exits.
 
 import * as z from "zod";
 
 /**
- * How a confidence is read off the logits: P(label) = softmax((weights * logits + biases) / temperature), where the vectors
- * are 1 and 0 if there are none; times 1 - P(out of scope); and what comes out for the likeliest label goes through the
- * isotonic map. Temperature and vectors: Guo et al. 2017, "On Calibration of Modern Neural Networks".
- * P(out of scope) = sigmoid(scale * (threshold - score)) for the scores that are large in scope, and
- * sigmoid(scale * (score - threshold)) for a score that the graph gives as an output, large out of scope.
+ * Calibration of a confidence from logits, in three steps:
+ *
+ * 1. P(label) = softmax((weights * logits + biases) / temperature). Without vectors, weights are 1 and biases are 0.
+ *    Temperature and vectors: Guo et al. 2017, "On Calibration of Modern Neural Networks".
+ * 2. P(label) is multiplied by 1 - P(out of scope). For scores that are large in scope,
+ *    P(out of scope) = sigmoid(scale * (threshold - score)). A score from a graph output is large out of scope, and
+ *    P(out of scope) = sigmoid(scale * (score - threshold)).
+ * 3. The isotonic map converts the value of the likeliest label.
  */
 export const calibrationSchema = z.strictObject({
   temperature: z.number().positive(),
-  /** One of each per label. */
+  /** One weight and one bias per label. */
   vector: z
     .strictObject({ weights: z.array(z.number()).min(1), biases: z.array(z.number()).min(1) })
     .optional(),
-  /** Points of a line, level before the first and after the last. */
+  /** Points of a piecewise linear function, constant before the first and after the last point. */
   isotonic: z
     .strictObject({
       confidence: z.array(z.number().min(0).max(1)).min(1).max(1_000),
@@ -26,7 +29,7 @@ export const calibrationSchema = z.strictObject({
         confidence.length === calibrated.length &&
         isAscending(confidence, true) &&
         isAscending(calibrated, false),
-      "both sides must ascend, and have as many points",
+      "both lists must ascend and have the same length",
     )
     .optional(),
   outOfScope: z
@@ -38,7 +41,7 @@ export const calibrationSchema = z.strictObject({
         z.strictObject({ kind: z.literal("energy") }),
         z.strictObject({ kind: z.literal("output"), output: z.string().min(1) }),
       ]),
-      /** That the score is computed at, of the logits as the graph gives them; the one above if it is left out. */
+      /** Temperature of the score, applied to the graph's raw logits; defaults to the calibration's temperature. */
       temperature: z.number().positive().optional(),
       threshold: z.number(),
       scale: z.number().positive(),
@@ -57,33 +60,36 @@ function isAscending(values: readonly number[], strictly: boolean): boolean {
 
 const confidenceSchema = z.number().min(0).max(1);
 
-/** From which confidence on a tier's answer is accepted. */
+/** Minimum confidence at which a tier's output is accepted. */
 export const exitRuleSchema = z
   .strictObject({
     confidence: confidenceSchema,
-    /** The same while the next tier is saturated, for a risk of its own, of the kind that the exits are chosen for. */
+    /** Minimum confidence while the next tier is saturated, for its own risk of the same kind. */
     whenSaturated: z
       .strictObject({ confidence: confidenceSchema, epsilon: z.number().gt(0).lt(1) })
       .optional(),
   })
   .refine(
-    ({ confidence: usual, whenSaturated }) =>
-      whenSaturated === undefined || whenSaturated.confidence <= usual,
+    ({ confidence, whenSaturated }) =>
+      whenSaturated === undefined || whenSaturated.confidence <= confidence,
     "whenSaturated.confidence must not be above confidence",
   );
 
 export const RISK_KINDS = ["disagreement", "accuracy"] as const;
 
-/** What the exits were chosen for (build/calibrate): with confidence 1 - delta, the risk is at most epsilon. */
+/** Guarantee of the chosen exits (toolchain/calibrate): with confidence 1 - delta, the risk is at most epsilon. */
 export const riskGuaranteeSchema = z.strictObject({
-  /** `disagreement`: the share of inputs that the cascade answers otherwise than its last tier; `accuracy`: what it loses against that one. */
+  /**
+   * Kind of risk. `disagreement` is the share of inputs for which cascade and last tier differ; `accuracy` is the
+   * accuracy loss against the last tier.
+   */
   what: z.enum(RISK_KINDS),
   epsilon: z.number().gt(0).lt(1),
   delta: z.number().gt(0).lt(1),
   method: z.string().min(1),
-  /** That the exits were tested on: none of those that calibrations were fitted to. */
+  /** Number of test samples, disjoint from the samples of the calibration fit. */
   samples: z.int().min(1),
-  /** On those samples. */
+  /** Risk on the test samples. */
   empiricalRisk: z.number(),
 });
 export type RiskGuarantee = z.output<typeof riskGuaranteeSchema>;

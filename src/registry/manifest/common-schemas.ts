@@ -1,4 +1,4 @@
-// What a manifest names: models, versions, files and tensors.
+// Manifest schemas of names, versions, artifacts and tensors.
 
 import * as z from "zod";
 import { DATATYPES } from "../../core/tensor.ts";
@@ -20,7 +20,7 @@ export const sha256Schema = z
   .string()
   .regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in lower-case hex");
 
-/** An immutable file of the store, addressed by its digest. `size` in bytes. */
+/** Reference to an immutable file of the store by its digest; `size` is in bytes. */
 export const artifactRefSchema = z.strictObject({
   sha256: sha256Schema,
   size: z.int().min(1).max(2_147_483_647),

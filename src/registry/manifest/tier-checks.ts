@@ -1,4 +1,4 @@
-// What has to hold between the tiers of one model, and between a tier's parts.
+// Consistency checks between the tiers of a model, and between the parts of a tier.
 
 import type * as z from "zod";
 import type { tensorSpecSchema } from "./common-schemas.ts";
@@ -33,93 +33,98 @@ export interface EncoderTier {
   readonly outputs: readonly Spec[];
 }
 
-/** Edge tiers first, ids unique. */
+/** Checks that edge tiers come first, and that ids are unique. */
 export function checkTierOrder(tiers: readonly PlacedTier[], context: z.RefinementCtx): void {
-  const problem = (message: string) => context.addIssue({ code: "custom", message });
-  if (new Set(tiers.map((one) => one.id)).size !== tiers.length) problem("tier ids must be unique");
-  const firstRegion = tiers.findIndex((one) => one.place === "region");
-  if (firstRegion >= 0 && tiers.slice(firstRegion).some((one) => one.place === "edge"))
-    problem("edge tiers must come before region tiers");
+  const report = (message: string) => context.addIssue({ code: "custom", message });
+  if (new Set(tiers.map(({ id }) => id)).size !== tiers.length) report("tier ids must be unique");
+  const firstRegion = tiers.findIndex(({ place }) => place === "region");
+  if (firstRegion >= 0 && tiers.slice(firstRegion).some(({ place }) => place === "edge"))
+    report("edge tiers must come before region tiers");
 }
 
-/** All but the last with an exit rule. */
+/** Checks that every tier but the last has an exit rule. */
 export function checkExitRules(
   tiers: readonly (PlacedTier & ExitingTier)[],
   context: z.RefinementCtx,
 ): void {
-  tiers.forEach((one, index) => {
-    const last = index === tiers.length - 1;
-    if (last === (one.exit === null)) return;
+  tiers.forEach(({ id, exit }, index) => {
+    const isLast = index === tiers.length - 1;
+    if (isLast === (exit === null)) return;
     context.addIssue({
       code: "custom",
-      message: `tier ${one.id}: ${last ? "the last tier must have exit null" : "a tier before the last needs an exit rule"}`,
+      message: `tier ${id}: ${isLast ? "the last tier must have exit null" : "a tier before the last needs an exit rule"}`,
     });
   });
 }
 
-/** What a region tier goes on from must be what the edge tier has, and must not look like what the region tier itself takes. */
+/**
+ * Checks resumptions: their inputs must be values of the edge tier, and must be distinguishable from the region tier's
+ * own inputs.
+ */
 export function checkResumptions(tiers: readonly ResumingTier[], context: z.RefinementCtx): void {
   for (const { id, place, inputs, resumes } of tiers) {
     if (resumes === undefined) continue;
-    const problem = (message: string) =>
+    const report = (message: string) =>
       context.addIssue({ code: "custom", message: `tier ${id}: ${message}` });
-    const first = tiers.find((one) => one.id === resumes.tier && one.place === "edge");
-    if (place !== "region" || first === undefined) {
-      problem("only a region tier resumes, and only an edge tier");
+    const edgeTier = tiers.find((tier) => tier.id === resumes.tier && tier.place === "edge");
+    if (place !== "region" || edgeTier === undefined) {
+      report("only a region tier can resume, and only from an edge tier");
       continue;
     }
-    const made = resumes.inputs.filter(({ name }) =>
-      first.outputs.some((output) => output.name === name),
+    const resumedOutputs = resumes.inputs.filter(({ name }) =>
+      edgeTier.outputs.some((output) => output.name === name),
     );
-    const foreign = resumes.inputs.find(
+    const unknownInput = resumes.inputs.find(
       (input) =>
-        ![...first.outputs, ...first.inputs].some(
+        ![...edgeTier.outputs, ...edgeTier.inputs].some(
           ({ name, datatype }) => name === input.name && datatype === input.datatype,
         ),
     );
-    if (foreign !== undefined)
-      problem(
-        `it resumes with ${foreign.name}, which tier ${first.id} neither makes nor takes in that form`,
+    if (unknownInput !== undefined)
+      report(
+        `it resumes with ${unknownInput.name}, which is neither an output nor an input of tier ${edgeTier.id} with that datatype`,
       );
-    if (made.every(({ name }) => inputs.some((own) => own.name === name)))
-      problem(`it resumes with nothing that tier ${first.id} makes and it does not take itself`);
+    if (resumedOutputs.every(({ name }) => inputs.some((input) => input.name === name)))
+      report(
+        `it must resume with at least one output of tier ${edgeTier.id} that is not among its own inputs`,
+      );
   }
 }
 
-/** What the preprocessor makes has to be what the graph takes. */
+/** Checks that the graph's input matches the preprocessor's output. */
 export function checkImageInputs(tiers: readonly ImageTier[], context: z.RefinementCtx): void {
   for (const { id, inputs, preprocessor } of tiers) {
-    const made = [-1, 3, preprocessor.height, preprocessor.width];
+    const expected = [-1, 3, preprocessor.height, preprocessor.width];
     const [pixels, ...others] = inputs;
     const fits =
       pixels?.name === "pixels" &&
       pixels.datatype === "FP32" &&
-      pixels.shape.length === made.length &&
-      pixels.shape.every((size, axis) => size === -1 || size === made[axis]);
+      pixels.shape.length === expected.length &&
+      pixels.shape.every((size, axis) => size === -1 || size === expected[axis]);
     if (!fits || others.length > 0)
       context.addIssue({
         code: "custom",
-        message: `tier ${id}: its one input must be pixels, FP32 [${made.join(", ")}]`,
+        message: `tier ${id}: its only input must be pixels, FP32 [${expected.join(", ")}]`,
       });
   }
 }
 
-/** One tier at each place, of the same tokens, whose output is what its pooling needs. */
+/** Checks that each place has one tier, that token limits are equal, and that outputs match the pooling. */
 export function checkEncoderOutputs(
   tiers: readonly (PlacedTier & EncoderTier)[],
   context: z.RefinementCtx,
 ): void {
-  const problem = (message: string) => context.addIssue({ code: "custom", message });
+  const report = (message: string) => context.addIssue({ code: "custom", message });
   if (new Set(tiers.map(({ place }) => place)).size !== tiers.length)
-    problem("an embedding model has at most one edge tier and one region tier");
+    report("an embedding model has at most one edge tier and one region tier");
   if (new Set(tiers.map(({ preprocessor }) => preprocessor.maxTokens)).size > 1)
-    problem("the tiers of an embedding model read as many tokens");
+    report("the tiers of an embedding model must have the same maxTokens");
   for (const { id, output, outputs, pooling } of tiers) {
     const rank = pooling === "graph" ? 2 : 3;
     const spec = outputs.find(({ name }) => name === output);
     if (spec?.datatype !== "FP32" || spec.shape.length !== rank)
-      problem(
-        `tier ${id}: with pooling ${pooling} its output ${output} must be FP32 with ${rank} dimensions`,
+      report(
+        `tier ${id}: with pooling ${pooling}, its output ${output} must be FP32 with ${rank} dimensions`,
       );
   }
 }

@@ -41,7 +41,7 @@ export function computeCurrentCurves(
   const priced = createCalibrationTiers(asked, bound);
   const answered = priced.map((tier, position) => ({
     ...tier,
-    answers: tiers[position]?.asked.answers ?? [],
+    answers: tiers[position]?.tierRun.answers ?? [],
   }));
   const thresholds = project.tiers.flatMap(({ exit }) => exit?.confidence ?? []);
   return computeCalibrationCurves(
@@ -134,7 +134,7 @@ function addCalibrationErrors(
 function addLatency(tiers: readonly ProjectTier[], { tiers: asked }: ProjectRun): ProjectTier[] {
   return tiers.map((tier, position): ProjectTier => ({
     ...tier,
-    p95Ms: roundTo4Decimals(computePercentiles(asked[position]?.asked.latenciesMs ?? []).p95Ms),
+    p95Ms: roundTo4Decimals(computePercentiles(asked[position]?.tierRun.latenciesMs ?? []).p95Ms),
   }));
 }
 

@@ -1,147 +1,185 @@
-// Varied copies of texts: a teacher can label anything, and a student learns from many more texts than there are samples.
-// Per copy one or two of: words dropped, neighbours swapped, words exchanged for others that are alike, or that follow the same word somewhere
-// in the samples, a slip of the keyboard, the beginning of one text and the end of another.
+// Augmentation: makes varied copies of texts. A teacher can label any text, so a student learns from many more texts than
+// there are samples. Each copy has one or two variations. Words are dropped, swapped or misspelled. They are replaced by similar
+// words, or by another follower of the previous word. The start of one text is joined to the end of another.
 
 import { seededRandom } from "../seeded-random.ts";
 
 export interface SourceText {
   readonly text: string;
-  /** Half of the splices are of texts of one label, where they have any. */
+  /** If a text has a label, half of its splices are with texts of that label. */
   readonly label?: string | undefined;
 }
 
 const LETTERS = "abcdefghijklmnopqrstuvwxyz";
-const [LEAST_DROPPED, MOST_DROPPED] = [0.05, 0.35];
-const [LEAST_EXCHANGED, MOST_EXCHANGED] = [0.1, 0.5];
+const [MIN_DROP_SHARE, MAX_DROP_SHARE] = [0.05, 0.35];
+const [MIN_REPLACE_SHARE, MAX_REPLACE_SHARE] = [0.1, 0.5];
 const SAME_LABEL_SPLICE_SHARE = 0.5;
-/** For the word in front of a text's first. */
+/** Predecessor of a text's first word. */
 const START_OF_TEXT = "";
 
+type SimilarWords = ReadonlyMap<string, readonly string[]>;
 type Augmentation = (words: readonly string[], label: string | undefined) => string[];
+interface SourceWords {
+  readonly words: readonly string[];
+  readonly label: string | undefined;
+}
 
 /**
- * The same seed gives the same texts, and more copies begin with the texts of fewer.
- * @param copies of each text, at most: what comes out twice, or is among the texts, is left out
- * @param alike words that a word may be exchanged for
+ * The same seed gives the same texts, and a larger number of copies begins with the texts of a smaller one.
+ * @param copies maximum number of copies of each text; duplicates and copies equal to a source are omitted
+ * @param similarWords possible replacements of a word
  */
 export function augmentTexts(
   texts: readonly SourceText[],
   copies: number,
   seed: number,
-  alike: ReadonlyMap<string, readonly string[]> = new Map(),
+  similarWords: SimilarWords = new Map(),
 ): string[] {
-  const random = seededRandom(seed);
-  const below = (count: number) => Math.floor(random() * count);
-  const between = (least: number, most: number) => least + (most - least) * random();
+  const draw = new Draw(seededRandom(seed));
   const sources = texts
-    .map(({ text, label }) => ({ words: splitWords(text), label }))
+    .map(({ text, label }): SourceWords => ({ words: splitWords(text), label }))
     .filter(({ words }) => words.length > 0);
-  const byLabel = Map.groupBy(sources, ({ label }) => label);
-  const followers = collectFollowers(sources.map(({ words }) => words));
-
-  const drop: Augmentation = (words) => {
-    const share = between(LEAST_DROPPED, MOST_DROPPED);
-    return words.filter(() => random() >= share);
-  };
-  const swap: Augmentation = (words) => {
-    const at = below(words.length - 1);
-    return words.length < 2
-      ? [...words]
-      : [...words.slice(0, at), words[at + 1] ?? "", words[at] ?? "", ...words.slice(at + 2)];
-  };
-  const exchanged = (
-    words: readonly string[],
-    othersOf: (word: string, at: number) => readonly string[] | undefined,
-  ) => {
-    const share = between(LEAST_EXCHANGED, MOST_EXCHANGED);
-    return words.map((word, at) => {
-      if (random() >= share) return word;
-      const others = othersOf(word, at) ?? [];
-      return others[below(others.length)] ?? word;
-    });
-  };
-  const exchange: Augmentation = (words) =>
-    exchanged(words, (_, at) => followers.get(words[at - 1] ?? START_OF_TEXT));
-  const replace: Augmentation = (words) => exchanged(words, (word) => alike.get(word));
-  const slip: Augmentation = (words) => {
-    const at = below(words.length);
-    return words.map((word, position) => (position === at ? misspelt(word) : word));
-  };
-  const splice: Augmentation = (words, label) => {
-    const others =
-      (label !== undefined && random() < SAME_LABEL_SPLICE_SHARE
-        ? byLabel.get(label)
-        : undefined) ?? sources;
-    const tail = others[below(others.length)]?.words ?? [];
-    return [...words.slice(0, 1 + below(words.length)), ...tail.slice(below(tail.length))];
-  };
-  const changes = [
-    drop,
-    swap,
-    exchange,
-    ...(alike.size === 0 ? [exchange] : [replace, replace]),
-    slip,
-    splice,
-    splice,
-  ];
-
-  const known = new Set(sources.map(({ words }) => words.join(" ")));
-  const made: string[] = [];
+  const augmentations = createAugmentations(sources, draw, similarWords);
+  const seen = new Set(sources.map(({ words }) => words.join(" ")));
+  const augmented: string[] = [];
   for (let copy = 0; copy < copies; copy++) {
     for (const { words, label } of sources) {
-      const first = below(changes.length);
-      const second = random() < 0.5 ? first : below(changes.length);
+      const first = draw.below(augmentations.length);
+      const second = draw.isBelow(0.5) ? first : draw.below(augmentations.length);
       let varied: readonly string[] = words;
       for (const position of new Set([first, second])) {
-        const changed = changes[position]?.(varied, label) ?? [];
+        const changed = augmentations[position]?.(varied, label) ?? [];
         if (changed.length > 0) varied = changed;
       }
       const text = varied.join(" ");
-      if (known.has(text)) continue;
-      known.add(text);
-      made.push(text);
+      if (seen.has(text)) continue;
+      seen.add(text);
+      augmented.push(text);
     }
   }
-  return made;
+  return augmented;
+}
 
-  function misspelt(word: string): string {
-    const characters = [...word];
-    const at = below(characters.length);
-    const letter = LETTERS[below(LETTERS.length)] ?? "";
-    switch (below(4)) {
-      case 0:
-        return characters.toSpliced(at, 1).join("") || word;
-      case 1:
-        return characters.with(at, letter).join("");
-      case 2:
-        return characters.toSpliced(at, 0, letter).join("");
-      default:
-        return [
-          ...characters.slice(0, at),
-          characters[at + 1] ?? "",
-          characters[at] ?? "",
-          ...characters.slice(at + 2),
-        ].join("");
-    }
+/** Draws from one stream of random numbers, so that the seed determines every choice. */
+class Draw {
+  readonly #random: () => number;
+
+  constructor(random: () => number) {
+    this.#random = random;
+  }
+
+  below(count: number): number {
+    return Math.floor(this.#random() * count);
+  }
+
+  between(min: number, max: number): number {
+    return min + (max - min) * this.#random();
+  }
+
+  isBelow(probability: number): boolean {
+    return this.#random() < probability;
   }
 }
 
-/** As variations take texts apart. */
+/** Returns the variations; one that is listed twice is drawn twice as often. */
+function createAugmentations(
+  sources: readonly SourceWords[],
+  draw: Draw,
+  similarWords: SimilarWords,
+): Augmentation[] {
+  const byLabel = Map.groupBy(sources, ({ label }) => label);
+  const followers = collectFollowers(sources.map(({ words }) => words));
+  const drop: Augmentation = (words) => {
+    const share = draw.between(MIN_DROP_SHARE, MAX_DROP_SHARE);
+    return words.filter(() => !draw.isBelow(share));
+  };
+  const swap: Augmentation = (words) => {
+    const position = draw.below(words.length - 1);
+    return words.length < 2 ? [...words] : swapWithNext(words, position);
+  };
+  const replaceByFollower: Augmentation = (words) =>
+    replaceSome(words, draw, (_, position) => followers.get(words[position - 1] ?? START_OF_TEXT));
+  const replaceBySimilar: Augmentation = (words) =>
+    replaceSome(words, draw, (word) => similarWords.get(word));
+  const misspell: Augmentation = (words) => {
+    const misspelledPosition = draw.below(words.length);
+    return words.map((word, position) =>
+      position === misspelledPosition ? misspellWord(word, draw) : word,
+    );
+  };
+  const splice: Augmentation = (words, label) => {
+    const sameLabel =
+      label !== undefined && draw.isBelow(SAME_LABEL_SPLICE_SHARE) ? byLabel.get(label) : undefined;
+    const candidates = sameLabel ?? sources;
+    const tail = candidates[draw.below(candidates.length)]?.words ?? [];
+    return [
+      ...words.slice(0, 1 + draw.below(words.length)),
+      ...tail.slice(draw.below(tail.length)),
+    ];
+  };
+  return [
+    drop,
+    swap,
+    replaceByFollower,
+    ...(similarWords.size === 0 ? [replaceByFollower] : [replaceBySimilar, replaceBySimilar]),
+    misspell,
+    splice,
+    splice,
+  ];
+}
+
+function replaceSome(
+  words: readonly string[],
+  draw: Draw,
+  findReplacements: (word: string, position: number) => readonly string[] | undefined,
+): string[] {
+  const share = draw.between(MIN_REPLACE_SHARE, MAX_REPLACE_SHARE);
+  return words.map((word, position) => {
+    if (!draw.isBelow(share)) return word;
+    const replacements = findReplacements(word, position) ?? [];
+    return replacements[draw.below(replacements.length)] ?? word;
+  });
+}
+
+const swapWithNext = (items: readonly string[], position: number): string[] => [
+  ...items.slice(0, position),
+  items[position + 1] ?? "",
+  items[position] ?? "",
+  ...items.slice(position + 2),
+];
+
+function misspellWord(word: string, draw: Draw): string {
+  const characters = [...word];
+  const position = draw.below(characters.length);
+  const letter = LETTERS[draw.below(LETTERS.length)] ?? "";
+  switch (draw.below(4)) {
+    case 0:
+      return characters.toSpliced(position, 1).join("") || word;
+    case 1:
+      return characters.with(position, letter).join("");
+    case 2:
+      return characters.toSpliced(position, 0, letter).join("");
+    default:
+      return swapWithNext(characters, position).join("");
+  }
+}
+
+/** Splits a text in the same way as the variations do. */
 export const splitWords = (text: string): string[] =>
   text.split(/\s+/).filter((word) => word !== "");
 
-/** Every word that comes after a word, as often as it does. */
+/** Collects the followers of each word, each as often as it occurs. */
 function collectFollowers(
   texts: readonly (readonly string[])[],
 ): ReadonlyMap<string, readonly string[]> {
-  const followers = new Map<string, string[]>();
+  const followersByWord = new Map<string, string[]>();
   for (const words of texts) {
-    words.forEach((word, at) => {
-      const before = words[at - 1] ?? START_OF_TEXT;
-      const own = followers.get(before);
-      if (own === undefined) followers.set(before, [word]);
-      else own.push(word);
+    words.forEach((word, position) => {
+      const previous = words[position - 1] ?? START_OF_TEXT;
+      const followers = followersByWord.get(previous);
+      if (followers === undefined) followersByWord.set(previous, [word]);
+      else followers.push(word);
     });
   }
-  return followers;
+  return followersByWord;
 }

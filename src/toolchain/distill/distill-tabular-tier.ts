@@ -1,4 +1,4 @@
-// A tensor tier on rows of numbers taught to a small graph with the same input and output, which becomes a tier before it.
+// Distills a tensor tier on rows of numbers into a small graph with the same input and output, which becomes a tier before it.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { publishingErrors } from "../../registry/publishing-errors.ts";
@@ -28,76 +28,54 @@ import {
 } from "./evaluate-tabular-students.ts";
 import { findInsertPosition, type NewTierSpec } from "./insert-tier.ts";
 
-/** @param validation as of `distillTextTier` @throws not_distillable, no_such_tier, session_failed, not_quantizable, invalid_project */
+/**
+ * @param validation evaluation samples; by default, a tenth of the samples is held out
+ * @throws not_distillable, no_such_tier, session_failed, not_quantizable, invalid_project
+ */
 export async function distillTabularTier(
   source: PublishSource,
-  place: NewTierSpec,
+  newTier: NewTierSpec,
   samples: readonly TabularSample[],
   validation: readonly TabularSample[] | undefined,
   options: DistillTabularOptions,
   { runner, runtime, rounds, onProgress = () => {} }: DistillContext,
 ): Promise<DistilledTier<TabularStudentEvaluation>> {
-  const position = findInsertPosition(source.project, place);
-  const graph = findTeacherGraph(source, place.teacher);
+  const position = findInsertPosition(source.project, newTier);
+  const graph = findTeacherGraph(source, newTier.teacher);
   const teacher = await openTabularTeacher(graph);
   try {
-    const { learnt, heldOut } =
+    const { training, heldOut } =
       validation === undefined
         ? splitHoldout(samples, options.seed)
-        : { learnt: samples, heldOut: validation };
-    const { students, labelOnlyBaselines: labelsAlone } = await distillTabular(
+        : { training: samples, heldOut: validation };
+    const { students, labelOnlyBaselines } = await distillTabular(
       teacher,
-      learnt,
+      training,
       runtime,
       options,
       onProgress,
     );
-    const judged = await evaluateTabularStudents(
+    const evaluations = await evaluateTabularStudents(
       teacher,
       graph,
-      [...students, ...labelsAlone],
+      [...students, ...labelOnlyBaselines],
       heldOut,
       runner,
       rounds,
     );
     const chosen = selectBestInt8Student(
-      judged,
+      evaluations,
       students,
       ({ accuracy = 0, agreement, rSquared }) =>
         options.loss === "squares" ? rSquared : accuracy + agreement,
     );
-    const path = `artifacts/${place.id}.onnx`;
-    const port = ({ name, datatype, shape }: TensorSpec) => ({
-      name,
-      datatype,
-      shape: [-1, ...shape.slice(1)],
-    });
-    const {
-      p50Ms: _p50,
-      bytes: _bytes,
-      gzipBytes: _gzip,
-      name: _name,
-      accuracy,
-      ...figures
-    } = chosen;
-    const tier = {
-      id: place.id,
-      place: place.place,
-      precision: "int8",
-      graph: path,
-      inputs: [port(teacher.input)],
-      outputs: [port(teacher.output)],
-      figures: { ...(accuracy === undefined ? {} : { accuracy }), ...figures },
-    };
+    const tier = describeTier(newTier, teacher, chosen);
+    const files = new Map([[tier.graph, findStudentGraph(students, chosen.name)]]);
     return {
-      tier: {
-        tier,
-        files: new Map([[path, findStudentGraph(students, chosen.name)]]),
-        ...position,
-      },
-      evaluations: judged,
+      tier: { tier, files, ...position },
+      evaluations,
       chosen: chosen.name,
-      trainingCount: learnt.length,
+      trainingCount: training.length,
       evaluationCount: heldOut.length,
     };
   } finally {
@@ -105,7 +83,29 @@ export async function distillTabularTier(
   }
 }
 
-/** To be closed. @throws not_distillable, no_such_tier, invalid_project, session_failed */
+/** Returns the tier in the form of model.json. */
+function describeTier(
+  { id, place }: NewTierSpec,
+  teacher: TabularTeacher,
+  { accuracy, agreement, rSquared }: TabularStudentEvaluation,
+) {
+  const describePort = ({ name, datatype, shape }: TensorSpec) => ({
+    name,
+    datatype,
+    shape: [-1, ...shape.slice(1)],
+  });
+  return {
+    id,
+    place,
+    precision: "int8",
+    graph: `artifacts/${id}.onnx`,
+    inputs: [describePort(teacher.input)],
+    outputs: [describePort(teacher.output)],
+    figures: { ...(accuracy === undefined ? {} : { accuracy }), agreement, rSquared },
+  };
+}
+
+/** @returns a teacher that the caller closes @throws not_distillable, no_such_tier, invalid_project, session_failed */
 export async function openTabularTierAsTeacher(
   source: PublishSource,
   id: string,
@@ -115,23 +115,23 @@ export async function openTabularTierAsTeacher(
 
 function findTeacherGraph(source: PublishSource, id: string): Uint8Array {
   const { model, tiers } = asTensorProject(source);
-  const tier = tiers.find((one) => one.id === id);
+  const tier = tiers.find((candidate) => candidate.id === id);
   if (tier === undefined)
     throw coreErrors.noSuchTier(
       model,
       id,
-      tiers.map((one) => one.id),
+      tiers.map((candidate) => candidate.id),
     );
   return requireProjectFile(source, tier.graph);
 }
 
-/** None where the project names none. @throws not_distillable, invalid_project */
+/** @returns the project's labels, or an empty list if it names none @throws not_distillable, invalid_project */
 export function readTabularLabels(source: PublishSource): readonly string[] {
   const { model, labels } = asTensorProject(source);
   if (labels === undefined) return [];
-  const read = parseLabelFile(requireProjectFile(source, labels));
-  if ("problems" in read) throw publishingErrors.invalidProject(model, read.problems);
-  return read.labels;
+  const parsed = parseLabelFile(requireProjectFile(source, labels));
+  if ("problems" in parsed) throw publishingErrors.invalidProject(model, parsed.problems);
+  return parsed.labels;
 }
 
 function asTensorProject({
@@ -139,8 +139,8 @@ function asTensorProject({
 }: PublishSource): Extract<ModelProject, { readonly task: "tensor" }> {
   if (project.task !== "tensor")
     throw toolchainErrors.notDistillable(
-      `${project.model} has the task ${project.task}, and a tabular student takes tensors`,
-      "Take another student.",
+      `${project.model} has the task ${project.task}; a tabular student needs the task tensor`,
+      "Choose another kind of student.",
     );
   return project;
 }

@@ -1,4 +1,4 @@
-// Distils a graph that takes rows of numbers into a small one that takes the same.
+// Distills a graph that takes rows of numbers into small graphs with the same input and output.
 
 import { toolchainErrors } from "../errors.ts";
 import { expectFloat32Tensor, type NamedTensors, type TensorSpec } from "../../core/tensor.ts";
@@ -18,12 +18,12 @@ import { queryTeacher, type Teacher } from "./teacher.ts";
 
 export interface TabularSample {
   readonly row: Float32Array;
-  /** Position among the outputs; undefined where nobody has said it. */
+  /** Position among the outputs; undefined for an unlabeled row. */
   readonly label?: number | undefined;
 }
 
 export interface DistillTabularOptions extends DistillOptions {
-  /** `cross-entropy` for a teacher that gives logits, `squares` for one that gives numbers. */
+  /** `cross-entropy` for a teacher with logits, `squares` for a teacher with numeric outputs. */
   readonly loss: "cross-entropy" | "squares";
   readonly cacheFolder?: string | undefined;
 }
@@ -37,7 +37,7 @@ export interface TabularTeacher extends Teacher<Float32Array> {
 
 const MAX_RANGE_SAMPLES = 512;
 
-/** @throws not_distillable unless it takes FP32 rows of one width, and gives rows of one width */
+/** @throws not_distillable unless the graph maps FP32 rows of one width to rows of one width */
 export async function openTabularTeacher(graph: Uint8Array): Promise<TabularTeacher> {
   const session = await createNativeRuntime().createSession(graph);
   const [input, ...otherInputs] = session.inputs;
@@ -53,17 +53,17 @@ export async function openTabularTeacher(graph: Uint8Array): Promise<TabularTeac
     width < 1 ||
     outputs < 1
   ) {
-    const shown = (ports: readonly TensorSpec[]) =>
+    const renderPorts = (ports: readonly TensorSpec[]) =>
       ports
         .map(({ name, datatype, shape }) => `${name} ${datatype} [${shape.join(", ")}]`)
         .join(", ");
     await session.dispose();
     throw toolchainErrors.notDistillable(
-      `the teacher takes ${shown(session.inputs)} and gives ${shown(session.outputs)}`,
-      "A tabular student needs one with one input and one output, FP32 [rows, numbers]: cut it with `edgetier model import`.",
+      `the teacher's inputs are ${renderPorts(session.inputs)} and its outputs are ${renderPorts(session.outputs)}`,
+      "A tabular student needs one FP32 input and one FP32 output of shape [rows, numbers]. Cut the graph with `edgetier model import`.",
     );
   }
-  const atOnce = input.shape[0] === -1;
+  const hasVariableBatch = input.shape[0] === -1;
   return {
     digest: sha256HexSync(graph),
     outputs,
@@ -72,24 +72,27 @@ export async function openTabularTeacher(graph: Uint8Array): Promise<TabularTeac
     width,
     encodeInput: byteView,
     async predict(rows) {
-      const answers = new Float32Array(rows.length * outputs);
-      const step = atOnce ? rows.length : 1;
-      for (let start = 0; start < rows.length; start += step) {
-        const part = rows.slice(start, start + step);
-        const data = new Float32Array(part.length * width);
-        part.forEach((row, position) => data.set(row, position * width));
-        const given = await session.run({
-          [input.name]: { datatype: "FP32", shape: [part.length, width], data },
+      const predictions = new Float32Array(rows.length * outputs);
+      const batchSize = hasVariableBatch ? rows.length : 1;
+      for (let start = 0; start < rows.length; start += batchSize) {
+        const batch = rows.slice(start, start + batchSize);
+        const data = new Float32Array(batch.length * width);
+        batch.forEach((row, position) => data.set(row, position * width));
+        const tensors = await session.run({
+          [input.name]: { datatype: "FP32", shape: [batch.length, width], data },
         });
-        answers.set(expectFloat32Tensor(output.name, given[output.name], 2).data, start * outputs);
+        predictions.set(
+          expectFloat32Tensor(output.name, tensors[output.name], 2).data,
+          start * outputs,
+        );
       }
-      return answers;
+      return predictions;
     },
     close: () => session.dispose(),
   };
 }
 
-/** The students take and give what the teacher does. @throws session_failed, not_quantizable */
+/** Trains students with the teacher's input and output. @throws session_failed, not_quantizable */
 export async function distillTabular(
   teacher: TabularTeacher,
   samples: readonly TabularSample[],
@@ -97,45 +100,46 @@ export async function distillTabular(
   options: DistillTabularOptions,
   onProgress: OnDistillProgress = () => {},
 ): Promise<DistilledStudents> {
-  const { loss, temperature, cacheFolder: cache } = options;
+  const { loss, temperature, cacheFolder } = options;
   const { width, outputs } = teacher;
-  const answers = await queryTeacher(
+  const predictions = await queryTeacher(
     teacher,
     samples.map(({ row }) => row),
     {
-      cacheFolder: cache,
-      onProgress: (done, of) => onProgress({ step: "teacher", done, total: of }),
+      cacheFolder,
+      onProgress: (done, total) => onProgress({ step: "teacher", done, total }),
     },
   );
   const names = { input: teacher.input.name, output: teacher.output.name };
-  const studentOn = (own: readonly TabularSample[]) =>
-    createTabularStudent(concatRows(own, width), width, outputs, options, names);
-  const labelled =
+  const createStudent = (trainingSamples: readonly TabularSample[]) =>
+    createTabularStudent(concatRows(trainingSamples, width), width, outputs, options, names);
+  const labeled =
     loss === "squares" ? [] : samples.filter(({ label = outputs }) => label < outputs);
-  const step = Math.ceil(samples.length / MAX_RANGE_SAMPLES);
-  const lessons = {
-    student: studentOn(samples),
+  const rangeStride = Math.ceil(samples.length / MAX_RANGE_SAMPLES);
+  const training = {
+    student: createStudent(samples),
     targets: {
-      softTargets: loss === "squares" ? answers : softenLogits(answers, outputs, temperature),
+      softTargets:
+        loss === "squares" ? predictions : softenLogits(predictions, outputs, temperature),
       outputs,
       labels: Int32Array.from(samples, ({ label = -1 }) =>
         label < outputs && loss !== "squares" ? label : -1,
       ),
     },
     labelOnlyBaseline:
-      labelled.length === 0
+      labeled.length === 0
         ? undefined
         : {
-            student: studentOn(labelled),
-            labels: Int32Array.from(labelled, ({ label = 0 }) => label),
+            student: createStudent(labeled),
+            labels: Int32Array.from(labeled, ({ label = 0 }) => label),
           },
     rangeSamples: samples
-      .filter((_, sample) => sample % step === 0)
+      .filter((_, sample) => sample % rangeStride === 0)
       .map(({ row }): NamedTensors => ({
         [names.input]: { datatype: "FP32", shape: [1, width], data: row },
       })),
   };
-  return await trainStudents(lessons, runtime, options, onProgress);
+  return await trainStudents(training, runtime, options, onProgress);
 }
 
 function concatRows(samples: readonly TabularSample[], width: number): Float32Array {

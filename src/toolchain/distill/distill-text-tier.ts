@@ -1,5 +1,5 @@
-// A tier of texts taught to a student on hashed n-grams, which becomes a tier before it. The students are judged where the tier
-// is to run, and the best one in INT8 is taken.
+// Distills a text tier into a student on hashed n-grams, which becomes a tier before it. Students are evaluated in the
+// runtime of the new tier, and the best INT8 student is chosen.
 
 import { toolchainErrors } from "../errors.ts";
 import { coreErrors } from "../../core/common-errors.ts";
@@ -7,9 +7,19 @@ import type { PublishSource } from "../../registry/publish.ts";
 import { getTask } from "../../tasks/tasks.ts";
 import { argmax } from "../argmax.ts";
 import { selectExitThreshold } from "../calibrate/exit-threshold.ts";
-import { requireClassification, readProjectLabels } from "../evaluate/project-tier.ts";
+import type { ClassificationProject } from "../../registry/manifest.ts";
+import {
+  requireClassification,
+  readProjectLabels,
+  type ProjectTier,
+} from "../evaluate/project-tier.ts";
 import type { LabeledSample } from "../evaluate/labeled-samples.ts";
-import { type DistillTextOptions, distillText, type TextSample } from "./distill-text.ts";
+import {
+  type DistilledTextStudents,
+  type DistillTextOptions,
+  distillText,
+  type TextSample,
+} from "./distill-text.ts";
 import {
   selectBestInt8Student,
   type DistilledTier,
@@ -21,138 +31,205 @@ import { type TextStudentEvaluation, evaluateTextStudents } from "./evaluate-tex
 import { findInsertPosition, type NewTierSpec } from "./insert-tier.ts";
 import { toLabeledLogits } from "../calibrate/logit-scaling.ts";
 import { queryTeacher } from "./teacher.ts";
-import { openTextTierAsTeacher } from "./text-teacher.ts";
+import { openTextTierAsTeacher, type TextTeacher } from "./text-teacher.ts";
 
-/** Points that the exit may cost the student and its teacher together. */
+/** Accuracy points that the exit may cost the student and its teacher together. */
 const MAX_EXIT_LOSS_POINTS = 0.2;
 
 /**
- * @param validation what students are judged and calibrated on; a tenth of the samples by default, and what of those has no label counts as the teacher says
+ * @param validation samples for evaluation and calibration; by default, a tenth of the samples is held out, where the
+ *   teacher's prediction replaces a missing label
  * @throws not_distillable, no_such_tier, session_failed, not_quantizable, invalid_project
  */
 export async function distillTextTier(
   source: PublishSource,
-  place: NewTierSpec,
+  newTier: NewTierSpec,
   samples: readonly TextSample[],
   validation: readonly LabeledSample[] | undefined,
   options: DistillTextOptions,
-  { runner, runtime, rounds, onProgress = () => {} }: DistillContext,
+  context: DistillContext,
 ): Promise<DistilledTier<TextStudentEvaluation>> {
+  const { runtime, onProgress = () => {} } = context;
   const project = requireClassification(source.project);
-  const position = findInsertPosition(project, place);
-  if (project.task !== "text-classification")
-    throw toolchainErrors.notDistillable(
-      `${project.model} has the task ${project.task}, and a student on n-grams takes texts`,
-      "Take another student.",
-    );
-  const teacherTier = project.tiers.find(({ id }) => id === place.teacher);
-  if (teacherTier === undefined)
-    throw coreErrors.noSuchTier(
-      project.model,
-      place.teacher,
-      project.tiers.map(({ id }) => id),
-    );
+  const position = findInsertPosition(project, newTier);
+  const teacherTier = requireTextTier(project, newTier.teacher);
   const labels = readProjectLabels(source, project);
   const oosLabel = project.tiers.flatMap(
     ({ calibration }) => calibration.outOfScope?.label ?? [],
   )[0];
-  const unknown = [...samples, ...(validation ?? [])].find(
-    ({ label }) => label !== undefined && label !== oosLabel && !labels.includes(label),
-  );
-  if (unknown !== undefined)
-    throw toolchainErrors.notDistillable(
-      `a sample has the label ${JSON.stringify(unknown.label)}, which ${project.model} does not have`,
-      "Correct the samples, or leave the label out.",
-    );
+  rejectUnknownLabels([...samples, ...(validation ?? [])], project.model, [
+    ...labels,
+    ...(oosLabel === undefined ? [] : [oosLabel]),
+  ]);
 
   const teacher = await openTextTierAsTeacher(source, project, teacherTier);
   try {
-    const { learnt, heldOut } =
+    const { training, heldOut } =
       validation === undefined
         ? splitHoldout(samples, options.seed)
-        : { learnt: samples, heldOut: [] };
-    const distilled = await distillText(teacher, learnt, labels, runtime, options, onProgress);
-    const questions =
-      validation ??
-      heldOut.map(({ text, label }) => ({
-        input: { kind: "text", text } as const,
-        label: label ?? "",
-      }));
-    const answers = await queryTeacher(
+        : { training: samples, heldOut: [] };
+    const distilled = await distillText(teacher, training, labels, runtime, options, onProgress);
+    const evaluationSet = await labelByTeacher(
       teacher,
-      questions.map(({ input }) => input),
-      { cacheFolder: options.cacheFolder },
-    );
-    const ofTeacher = questions.map((_, row) =>
-      answers.slice(row * labels.length, (row + 1) * labels.length),
-    );
-    const exam = questions.map((question, row) =>
-      question.label === ""
-        ? { ...question, label: labels[argmax(ofTeacher[row] ?? [])] ?? "" }
-        : question,
-    );
-
-    const artifact = new TextEncoder().encode(`${JSON.stringify(options.features)}\n`);
-    const candidates = [...distilled.students, ...distilled.labelOnlyBaselines];
-    const judged = await evaluateTextStudents(candidates, ofTeacher, exam, {
+      validation ?? heldOut.map(toLabeledSample),
       labels,
-      oosLabel,
-      runner,
-      preprocessor: getTask(project.task).createPreprocessor(
-        { kind: "hashed-ngrams", artifact },
-        {},
-      ),
-      ...(rounds === undefined ? {} : { rounds }),
-      onProgress: ({ done, total }) => onProgress({ step: "judge", done, total }),
-    });
+      options.cacheFolder,
+    );
+    const evaluations = await evaluateStudents(
+      distilled,
+      evaluationSet,
+      { labels, oosLabel, features: encodeFeatures(options.features) },
+      context,
+    );
     const chosen = selectBestInt8Student(
-      judged,
+      evaluations,
       distilled.students,
       ({ accuracy, agreement }) => accuracy + agreement,
     );
-    const positions = new Map(labels.map((label, position) => [label, position]));
-    const rows = toLabeledLogits(
-      exam.map(({ label }) => ({ label: positions.get(label) ?? -1 })),
-      chosen.answers,
-    );
-    const { confidence } = selectExitThreshold(
-      rows,
-      chosen.calibration.temperature,
-      ofTeacher,
-      MAX_EXIT_LOSS_POINTS,
-    );
-    const [graph, features] = [`artifacts/${place.id}.onnx`, `artifacts/${place.id}-features.json`];
-    const tier = {
-      id: place.id,
-      place: place.place,
-      precision: "int8",
-      graph,
-      preprocessor: { kind: "hashed-ngrams", artifact: features },
-      inputs: [{ name: "ids", datatype: "INT32", shape: [-1, -1] }],
-      outputs: [{ name: "logits", datatype: "FP32", shape: [-1, labels.length] }],
-      calibration: chosen.calibration,
-      exit: { confidence },
-      figures: toTierFigures(chosen),
-    };
+    const tier = describeTier(newTier, labels, chosen, evaluationSet);
     const files = new Map([
-      [graph, findStudentGraph(distilled.students, chosen.name)],
-      [features, artifact],
+      [tier.graph, findStudentGraph(distilled.students, chosen.name)],
+      [tier.preprocessor.artifact, encodeFeatures(options.features)],
     ]);
     return {
       tier: { tier, files, ...position },
-      evaluations: judged,
+      evaluations,
       chosen: chosen.name,
       trainingCount: distilled.textCount,
-      evaluationCount: exam.length,
+      evaluationCount: evaluationSet.samples.length,
     };
   } finally {
     await teacher.close();
   }
 }
 
+function requireTextTier(project: ClassificationProject, id: string): ProjectTier {
+  if (project.task !== "text-classification")
+    throw toolchainErrors.notDistillable(
+      `${project.model} has the task ${project.task}; a student on n-grams needs the task text-classification`,
+      "Choose another kind of student.",
+    );
+  const tier = project.tiers.find((candidate) => candidate.id === id);
+  if (tier === undefined)
+    throw coreErrors.noSuchTier(
+      project.model,
+      id,
+      project.tiers.map((candidate) => candidate.id),
+    );
+  return tier;
+}
+
+function rejectUnknownLabels(
+  samples: readonly { readonly label?: string | undefined }[],
+  model: string,
+  knownLabels: readonly string[],
+): void {
+  const unknown = samples.find(({ label }) => label !== undefined && !knownLabels.includes(label));
+  if (unknown !== undefined)
+    throw toolchainErrors.notDistillable(
+      `a sample has the label ${JSON.stringify(unknown.label)}, which ${model} does not have`,
+      "Correct the samples, or omit the label.",
+    );
+}
+
+interface TeacherLabeledSet {
+  /** Samples with labels; the teacher's prediction fills in missing ones. */
+  readonly samples: readonly LabeledSample[];
+  readonly teacherLogits: readonly Float32Array[];
+}
+
+/** An empty label marks an unlabeled sample. */
+const toLabeledSample = ({ text, label }: TextSample): LabeledSample => ({
+  input: { kind: "text", text },
+  label: label ?? "",
+});
+
+async function labelByTeacher(
+  teacher: TextTeacher,
+  samples: readonly LabeledSample[],
+  labels: readonly string[],
+  cacheFolder: string | undefined,
+): Promise<TeacherLabeledSet> {
+  const logits = await queryTeacher(
+    teacher,
+    samples.map(({ input }) => input),
+    { cacheFolder },
+  );
+  const teacherLogits = samples.map((_, row) =>
+    logits.slice(row * labels.length, (row + 1) * labels.length),
+  );
+  return {
+    teacherLogits,
+    samples: samples.map((sample, row) =>
+      sample.label === ""
+        ? { ...sample, label: labels[argmax(teacherLogits[row] ?? [])] ?? "" }
+        : sample,
+    ),
+  };
+}
+
+async function evaluateStudents(
+  { students, labelOnlyBaselines }: DistilledTextStudents,
+  { samples, teacherLogits }: TeacherLabeledSet,
+  project: {
+    readonly labels: readonly string[];
+    readonly oosLabel: string | undefined;
+    readonly features: Uint8Array;
+  },
+  { runner, rounds, onProgress = () => {} }: DistillContext,
+): Promise<TextStudentEvaluation[]> {
+  return await evaluateTextStudents([...students, ...labelOnlyBaselines], teacherLogits, samples, {
+    labels: project.labels,
+    oosLabel: project.oosLabel,
+    runner,
+    preprocessor: getTask("text-classification").createPreprocessor(
+      { kind: "hashed-ngrams", artifact: project.features },
+      {},
+    ),
+    ...(rounds === undefined ? {} : { rounds }),
+    onProgress: ({ done, total }) => onProgress({ step: "judge", done, total }),
+  });
+}
+
+/** Content of the preprocessor's artifact. */
+const encodeFeatures = (features: DistillTextOptions["features"]): Uint8Array =>
+  new TextEncoder().encode(`${JSON.stringify(features)}\n`);
+
+/** Returns the tier in the form of model.json, with an exit against the teacher. */
+function describeTier(
+  { id, place }: NewTierSpec,
+  labels: readonly string[],
+  student: TextStudentEvaluation,
+  { samples, teacherLogits }: TeacherLabeledSet,
+) {
+  const positions = new Map(labels.map((label, position) => [label, position]));
+  const rows = toLabeledLogits(
+    samples.map(({ label }) => ({ label: positions.get(label) ?? -1 })),
+    student.answers,
+  );
+  const { confidence } = selectExitThreshold(
+    rows,
+    student.calibration.temperature,
+    teacherLogits,
+    MAX_EXIT_LOSS_POINTS,
+  );
+  return {
+    id,
+    place,
+    precision: "int8",
+    graph: `artifacts/${id}.onnx`,
+    preprocessor: { kind: "hashed-ngrams", artifact: `artifacts/${id}-features.json` },
+    inputs: [{ name: "ids", datatype: "INT32", shape: [-1, -1] }],
+    outputs: [{ name: "logits", datatype: "FP32", shape: [-1, labels.length] }],
+    calibration: student.calibration,
+    exit: { confidence },
+    figures: toTierFigures(student),
+  };
+}
+
 const roundTo4Decimals = (share: number): number => Number(share.toFixed(4));
 
-/** As the tiers of the reference models have them. */
+/** Figures under the names that the reference models use. */
 function toTierFigures({
   accuracy,
   agreement,
@@ -165,7 +242,7 @@ function toTierFigures({
     accuracy: overall,
     expectedCalibrationError,
   } = calibrated;
-  const all = {
+  const figures = {
     inScopeAccuracy,
     inScopeAccuracyWithoutOutOfScope: accuracy,
     accuracy: overall,
@@ -175,7 +252,7 @@ function toTierFigures({
     expectedCalibrationError,
   };
   return Object.fromEntries(
-    Object.entries(all).flatMap(([name, value]) =>
+    Object.entries(figures).flatMap(([name, value]) =>
       value === undefined ? [] : [[name, roundTo4Decimals(value)]],
     ),
   );

@@ -1,4 +1,4 @@
-// Distils a teacher of texts into students on hashed n-grams.
+// Distills a text teacher into students on hashed n-grams.
 
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { TextInput } from "../../tasks/task.ts";
@@ -12,42 +12,45 @@ import {
   type OnDistillProgress,
   type DistilledStudents,
   type DistillOptions,
+  type StudentTraining,
   trainStudents,
 } from "./train-students.ts";
-import { queryTeacher } from "./teacher.ts";
+import { queryTeacher, type QueryTeacherOptions } from "./teacher.ts";
 import type { TextTeacher } from "./text-teacher.ts";
 import { augmentTexts, splitWords } from "./augment-texts.ts";
 
 export interface TextSample {
   readonly text: string;
-  /** Undefined where nobody has said it; one that the project does not have stands for what is out of scope, and only the teacher is heard. */
+  /**
+   * Undefined for an unlabeled text. A label that the project does not have marks an out-of-scope text, for which only the
+   * teacher's answer counts.
+   */
   readonly label?: string | undefined;
 }
 
 export interface DistillTextOptions extends DistillOptions {
   readonly features: HashedNgramsConfig;
-  /** Numbers of an embedding. */
+  /** Length of an embedding. */
   readonly embeddingDims: number;
-  /** Share of a text's features that it is learnt without, drawn anew each time. */
+  /** Probability that a feature of a text is dropped, drawn for each batch. */
   readonly featureDropout: number;
-  /** Varied copies of each text. */
+  /** Number of varied copies of each text. */
   readonly augmentedCopies: number;
-  /** Folder for the teacher's answers. */
+  /** Folder that caches the teacher's answers. */
   readonly cacheFolder?: string | undefined;
 }
 
 export interface DistilledTextStudents extends DistilledStudents {
-  /** That the student has learnt, made ones among them. */
+  /** Number of texts that the student was trained on, including varied copies. */
   readonly textCount: number;
 }
 
-/** A text without a word is taught as no label more than another: one for so many texts. */
+/** Number of texts for each additional empty text. Empty texts teach the student to prefer no label without words. */
 const TEXTS_PER_EMPTY_TEXT = 750;
-/** That ranges are found on. */
 const MAX_RANGE_SAMPLES = 512;
 
 /**
- * @param labels of the project, in the order of the logits
+ * @param labels labels of the project, in the order of the logits
  * @throws session_failed, not_quantizable
  */
 export async function distillText(
@@ -58,71 +61,89 @@ export async function distillText(
   options: DistillTextOptions,
   onProgress: OnDistillProgress = () => {},
 ): Promise<DistilledTextStudents> {
-  const {
-    features,
-    embeddingDims: dims,
-    featureDropout,
-    temperature,
-    augmentedCopies: vary,
-    seed,
-    cacheFolder: cache,
-  } = options;
-  const asking = {
-    cacheFolder: cache,
-    onProgress: (done: number, of: number) => onProgress({ step: "teacher", done, total: of }),
+  const query = {
+    cacheFolder: options.cacheFolder,
+    onProgress: (done: number, total: number) => onProgress({ step: "teacher", done, total }),
   };
-  const alike =
-    vary === 0
+  const texts = await collectTrainingTexts(teacher, samples, options, query);
+  const logits = await queryTeacher(
+    teacher,
+    texts.map((text): TextInput => ({ kind: "text", text })),
+    query,
+  );
+  const training = createTraining(texts, logits, samples, labels, options);
+  return {
+    ...(await trainStudents(training, runtime, options, onProgress)),
+    textCount: texts.length,
+  };
+}
+
+/** Returns the texts of the samples, followed by their varied copies. */
+async function collectTrainingTexts(
+  teacher: TextTeacher,
+  samples: readonly TextSample[],
+  { augmentedCopies, seed }: DistillTextOptions,
+  query: QueryTeacherOptions,
+): Promise<string[]> {
+  const similarWords =
+    augmentedCopies === 0
       ? undefined
       : await findSimilarWords(
           teacher,
           [...new Set(samples.flatMap(({ text }) => splitWords(text)))],
           teacher.vocabularyWords,
-          asking,
+          query,
         );
-  const texts = [...samples.map(({ text }) => text), ...augmentTexts(samples, vary, seed, alike)];
-  const answers = await queryTeacher(
-    teacher,
-    texts.map((text): TextInput => ({ kind: "text", text })),
-    asking,
-  );
+  return [
+    ...samples.map(({ text }) => text),
+    ...augmentTexts(samples, augmentedCopies, seed, similarWords),
+  ];
+}
 
+/** @param logits the teacher's, one row for each text; softened in place */
+function createTraining(
+  texts: readonly string[],
+  logits: Float32Array,
+  samples: readonly TextSample[],
+  labels: readonly string[],
+  options: DistillTextOptions,
+): StudentTraining {
+  const { features, embeddingDims, featureDropout, temperature } = options;
   const outputs = labels.length;
   const count = texts.length + Math.ceil(texts.length / TEXTS_PER_EMPTY_TEXT);
-  const soft = new Float32Array(count * outputs).fill(1 / outputs);
-  soft.set(softenLogits(answers, outputs, temperature));
+  const softTargets = new Float32Array(count * outputs).fill(1 / outputs);
+  softTargets.set(softenLogits(logits, outputs, temperature));
   const positions = new Map(labels.map((label, position) => [label, position]));
-  const known = new Int32Array(count).fill(-1);
+  const labelPositions = new Int32Array(count).fill(-1);
   samples.forEach(
     ({ label }, sample) =>
-      (known[sample] = label === undefined ? -1 : (positions.get(label) ?? -1)),
+      (labelPositions[sample] = label === undefined ? -1 : (positions.get(label) ?? -1)),
   );
 
-  const idsOf = createNgramHasher(features);
-  const ids = Array.from({ length: count }, (_, sample) => idsOf(texts[sample] ?? ""));
-  const studentOn = (own: readonly Int32Array[]) =>
+  const hashNgrams = createNgramHasher(features);
+  const ids = Array.from({ length: count }, (_, sample) => hashNgrams(texts[sample] ?? ""));
+  const createStudent = (trainingIds: readonly Int32Array[]) =>
     createTextStudent(
-      { bags: packBags(own), buckets: features.buckets, embeddingDims: dims, featureDropout },
+      { bags: packBags(trainingIds), buckets: features.buckets, embeddingDims, featureDropout },
       outputs,
       options,
     );
-  const labelled = ids.filter((_, sample) => (known[sample] ?? -1) >= 0);
-  const step = Math.ceil(samples.length / MAX_RANGE_SAMPLES);
-  const lessons = {
-    student: studentOn(ids),
-    targets: { softTargets: soft, outputs, labels: known },
+  const labeledIds = ids.filter((_, sample) => (labelPositions[sample] ?? -1) >= 0);
+  const rangeStride = Math.ceil(samples.length / MAX_RANGE_SAMPLES);
+  return {
+    student: createStudent(ids),
+    targets: { softTargets, outputs, labels: labelPositions },
     labelOnlyBaseline:
-      labelled.length === 0
+      labeledIds.length === 0
         ? undefined
-        : { student: studentOn(labelled), labels: known.filter((label) => label >= 0) },
+        : {
+            student: createStudent(labeledIds),
+            labels: labelPositions.filter((label) => label >= 0),
+          },
     rangeSamples: ids
       .slice(0, samples.length)
-      .filter((_, sample) => sample % step === 0)
+      .filter((_, sample) => sample % rangeStride === 0)
       .map(toTensors),
-  };
-  return {
-    ...(await trainStudents(lessons, runtime, options, onProgress)),
-    textCount: texts.length,
   };
 }
 

@@ -1,4 +1,4 @@
-// What comes of `edgetier model distil`: a tier before its teacher, and what the students were worth that it was chosen from.
+// Result of `edgetier model distill`: the new tier before its teacher, and the evaluation of the students behind the choice.
 
 import { toolchainErrors } from "../errors.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -9,7 +9,7 @@ import type { TierInsertion } from "./insert-tier.ts";
 import type { DistillProgress } from "./train-students.ts";
 
 export interface DistillContext {
-  /** For the place of the tier. */
+  /** Runner for the tier's place. */
   readonly runner: Runner;
   readonly runtime: Runtime;
   readonly rounds?: number;
@@ -22,57 +22,57 @@ export interface DistillContext {
 
 export interface DistilledTier<Row> {
   readonly tier: TierInsertion;
-  /** The teacher first, then students, then those on labels alone. */
+  /** The teacher first, then the students, then the label-only baselines. */
   readonly evaluations: readonly Row[];
-  /** Name of the student that was taken. */
+  /** Name of the chosen student. */
   readonly chosen: string;
-  /** That the student has learnt. */
+  /** Number of training samples. */
   readonly trainingCount: number;
-  /** That it was judged on. */
+  /** Number of evaluation samples. */
   readonly evaluationCount: number;
 }
 
-/** Of the samples, where none are given to judge on. */
+/** Share of the samples that is held out for the evaluation if there is no validation file. */
 const HOLDOUT_SHARE = 0.1;
-/** Chosen by the seed. @throws not_distillable where there are too few */
+/** The seed determines the split. @throws not_distillable if there are too few samples */
 export function splitHoldout<Item>(
   samples: readonly Item[],
   seed: number,
-): { readonly learnt: readonly Item[]; readonly heldOut: readonly Item[] } {
+): { readonly training: readonly Item[]; readonly heldOut: readonly Item[] } {
   const random = seededRandom(seed);
-  const drawn = samples.map(() => random() < HOLDOUT_SHARE);
-  const [learnt, heldOut] = [
-    samples.filter((_, sample) => !drawn[sample]),
-    samples.filter((_, sample) => drawn[sample]),
+  const isHeldOut = samples.map(() => random() < HOLDOUT_SHARE);
+  const [training, heldOut] = [
+    samples.filter((_, sample) => isHeldOut[sample] !== true),
+    samples.filter((_, sample) => isHeldOut[sample] === true),
   ];
-  if (learnt.length === 0 || heldOut.length === 0)
+  if (training.length === 0 || heldOut.length === 0)
     throw toolchainErrors.notDistillable(
-      `of ${samples.length} samples, none can be held out to judge the student on`,
-      "Give more samples, or others to judge on with --validation.",
+      `${samples.length} samples are too few to hold some out for the evaluation`,
+      "Give more samples, or give evaluation samples with --validation.",
     );
-  return { learnt, heldOut };
+  return { training, heldOut };
 }
 
-/** Of the students in INT8. */
+/** @throws not_distillable if no INT8 student could be run */
 export function selectBestInt8Student<Row extends { readonly name: string }>(
-  judged: readonly Row[],
+  evaluations: readonly Row[],
   students: readonly CandidateGraph[],
-  worth: (row: Row) => number,
+  score: (row: Row) => number,
 ): Row {
-  const integers = judged.filter(
-    ({ name }) => name !== "fp32" && students.some((one) => one.name === name),
+  const int8Students = evaluations.filter(
+    ({ name }) => name !== "fp32" && students.some((student) => student.name === name),
   );
-  const [best] = integers.toSorted((one, other) => worth(other) - worth(one));
+  const [best] = int8Students.toSorted((a, b) => score(b) - score(a));
   if (best === undefined)
     throw toolchainErrors.notDistillable(
-      "no student in INT8 could be run",
-      "Run it in FP32 first: `edgetier model inspect` shows its operators.",
+      "no INT8 student could be run",
+      "Run the student in FP32 first; `edgetier model inspect` shows its operators.",
     );
   return best;
 }
 
 export function findStudentGraph(students: readonly CandidateGraph[], name: string): Uint8Array {
-  const found = students.find((one) => one.name === name);
-  if (found === undefined) throw new RangeError(`there is no student ${name}`);
-  return found.graph;
+  const student = students.find((candidate) => candidate.name === name);
+  if (student === undefined) throw new RangeError(`There is no student ${name}.`);
+  return student.graph;
 }

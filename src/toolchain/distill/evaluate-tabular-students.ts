@@ -1,4 +1,4 @@
-// What tabular students are worth: in the runtime that they are for, on rows that none of them has learnt, beside their teacher.
+// Evaluates tabular students and their teacher in the students' target runtime, on rows outside the training set.
 
 import { gzipSync } from "node:zlib";
 import { expectFloat32Tensor, type NamedTensors } from "../../core/tensor.ts";
@@ -13,17 +13,17 @@ export interface TabularStudentEvaluation {
   readonly bytes: number;
   readonly gzipBytes: number;
   readonly p50Ms: number;
-  /** Share of the rows with a label whose largest output is its; undefined where no row has one. */
+  /** Share of the labeled rows whose largest output is the label; undefined if no row has a label. */
   readonly accuracy: number | undefined;
-  /** Share of the rows whose largest output is the teacher's. */
+  /** Share of the rows whose largest output is the same as the teacher's. */
   readonly agreement: number;
-  /** Share of the variance of the teacher's outputs that the student's explain. */
+  /** Share of the variance of the teacher's outputs that the student's outputs explain. */
   readonly rSquared: number;
 }
 
 const DEFAULT_ROUNDS = 40;
 
-/** @returns the teacher first @throws session_failed */
+/** @returns evaluations, the teacher first @throws session_failed */
 export async function evaluateTabularStudents(
   teacher: TabularTeacher,
   teacherGraph: Uint8Array,
@@ -35,34 +35,33 @@ export async function evaluateTabularStudents(
   const inputs = samples.map(({ row }): NamedTensors => ({
     [teacher.input.name]: { datatype: "FP32", shape: [1, teacher.width], data: row },
   }));
-  const all = [{ name: "teacher", graph: teacherGraph }, ...candidates];
+  const models = [{ name: "teacher", graph: teacherGraph }, ...candidates];
   const sessions: RunnerSession[] = [];
   try {
-    const answers: Float32Array[][] = [];
-    for (const { graph } of all) {
+    const outputs: Float32Array[][] = [];
+    for (const { graph } of models) {
       const session = await runner.open(graph);
       sessions.push(session);
-      const own: Float32Array[] = [];
-      for (const one of inputs)
-        own.push(
-          expectFloat32Tensor(teacher.output.name, (await session.run(one))[teacher.output.name], 2)
-            .data,
-        );
-      answers.push(own);
+      const rows: Float32Array[] = [];
+      for (const input of inputs) {
+        const tensor = (await session.run(input))[teacher.output.name];
+        rows.push(expectFloat32Tensor(teacher.output.name, tensor, 2).data);
+      }
+      outputs.push(rows);
     }
     const latency = await compareLatency(sessions, inputs, rounds);
-    const reference = answers[0] ?? [];
-    return all.map(({ name, graph }, position) => ({
+    const reference = outputs[0] ?? [];
+    return models.map(({ name, graph }, position) => ({
       name,
       bytes: graph.byteLength,
       gzipBytes: gzipSync(graph, { level: 9 }).byteLength,
       p50Ms: latency[position]?.p50Ms ?? Number.NaN,
-      accuracy: computeAccuracy(answers[position] ?? [], samples),
+      accuracy: computeAccuracy(outputs[position] ?? [], samples),
       agreement: computeShare(
         reference,
-        (row, sample) => argmax(row) === argmax(answers[position]?.[sample] ?? []),
+        (row, sample) => argmax(row) === argmax(outputs[position]?.[sample] ?? []),
       ),
-      rSquared: computeRSquared(answers[position] ?? [], reference),
+      rSquared: computeRSquared(outputs[position] ?? [], reference),
     }));
   } finally {
     for (const session of sessions) await session.close();
@@ -70,36 +69,36 @@ export async function evaluateTabularStudents(
 }
 
 function computeAccuracy(
-  answers: readonly Float32Array[],
+  outputs: readonly Float32Array[],
   samples: readonly TabularSample[],
 ): number | undefined {
-  const labelled = answers.filter((_, sample) => samples[sample]?.label !== undefined);
+  const labeled = outputs.filter((_, sample) => samples[sample]?.label !== undefined);
   const labels = samples.flatMap(({ label }) => label ?? []);
-  return labelled.length === 0
+  return labeled.length === 0
     ? undefined
-    : computeShare(labelled, (row, sample) => argmax(row) === labels[sample]);
+    : computeShare(labeled, (row, sample) => argmax(row) === labels[sample]);
 }
 
 const computeShare = <Item>(
   items: readonly Item[],
-  counts: (item: Item, position: number) => boolean,
-): number => items.filter(counts).length / items.length;
+  predicate: (item: Item, position: number) => boolean,
+): number => items.filter(predicate).length / items.length;
 
 function computeRSquared(
-  answers: readonly Float32Array[],
+  outputs: readonly Float32Array[],
   reference: readonly Float32Array[],
 ): number {
-  const outputs = reference[0]?.length ?? 0;
+  const width = reference[0]?.length ?? 0;
   const means = Array.from(
-    { length: outputs },
+    { length: width },
     (_, output) => reference.reduce((sum, row) => sum + (row[output] ?? 0), 0) / reference.length,
   );
-  let [rest, whole] = [0, 0];
+  let [residual, total] = [0, 0];
   reference.forEach((row, sample) => {
     row.forEach((value, output) => {
-      rest += (value - (answers[sample]?.[output] ?? 0)) ** 2;
-      whole += (value - (means[output] ?? 0)) ** 2;
+      residual += (value - (outputs[sample]?.[output] ?? 0)) ** 2;
+      total += (value - (means[output] ?? 0)) ** 2;
     });
   });
-  return whole === 0 ? Number(rest === 0) : 1 - rest / whole;
+  return total === 0 ? Number(residual === 0) : 1 - residual / total;
 }

@@ -1,4 +1,4 @@
-// What students are worth: in the runtime that they are for, on samples that none of them has learnt, beside their teacher.
+// Evaluates text students and their teacher in the students' target runtime, on samples outside the training set.
 
 import { computeClassificationMetrics } from "../evaluate/cascade-metrics.ts";
 import { encodeSamples, scoreLogits } from "../evaluate/evaluation-set.ts";
@@ -22,14 +22,14 @@ export interface TextStudentEvaluation {
   readonly name: string;
   readonly bytes: number;
   readonly gzipBytes: number;
-  /** Of one sample, in the runtime; undefined for the teacher, which runs elsewhere. */
+  /** Median latency of one sample in the runtime; undefined for the teacher, which runs elsewhere. */
   readonly p50Ms: number | undefined;
-  /** Share of the samples in scope that get the right label, before anything is called out of scope. */
+  /** Share of the in-scope samples with the right label, before the out-of-scope rule applies. */
   readonly accuracy: number;
-  /** Share of all samples for which the teacher says the same. */
+  /** Share of all samples for which the student and the teacher predict the same label. */
   readonly agreement: number;
   readonly calibration: CalibrationParameters;
-  /** With the calibration, and its rule for what is out of scope: what such a rule costs is in it. */
+  /** Metrics with the calibration and its out-of-scope rule, including the accuracy that the rule costs. */
   readonly calibrated: ReturnType<typeof computeClassificationMetrics>;
   /** Logits, one row for each sample. */
   readonly answers: readonly Float32Array[];
@@ -37,7 +37,7 @@ export interface TextStudentEvaluation {
 
 export interface EvaluateTextStudentsOptions {
   readonly labels: readonly string[];
-  /** What the samples that have no label of the project have instead, where the project tells them. */
+  /** Label of out-of-scope samples, if the project detects them. */
   readonly oosLabel?: string | undefined;
   readonly runner: Runner;
   readonly preprocessor: Preprocessor;
@@ -46,45 +46,45 @@ export interface EvaluateTextStudentsOptions {
 }
 
 /**
- * Calibrations are fitted to the same samples: their figures are those of a fit.
- * @param teacher its logits to the samples, one row each
+ * Calibrations are fitted to the same samples, so their metrics are in-sample figures.
+ * @param teacherLogits logits of the teacher, one row for each sample
  * @returns the teacher first, then the candidates that could be run
- * @throws session_failed if the first cannot
+ * @throws session_failed if the first candidate cannot be run
  */
 export async function evaluateTextStudents(
   candidates: readonly CandidateGraph[],
-  teacher: readonly Float32Array[],
+  teacherLogits: readonly Float32Array[],
   samples: readonly LabeledSample[],
   options: EvaluateTextStudentsOptions,
 ): Promise<TextStudentEvaluation[]> {
   const { labels, oosLabel, runner, preprocessor, rounds, onProgress } = options;
-  const questions = encodeSamples(samples, preprocessor, labels);
-  const answers = new Map<string, readonly Float32Array[]>();
-  const judgements = await evaluateCandidates(candidates, questions, {
+  const evaluationSet = encodeSamples(samples, preprocessor, labels);
+  const logitsByName = new Map<string, readonly Float32Array[]>();
+  const evaluations = await evaluateCandidates(candidates, evaluationSet, {
     runner,
     bounds: { maxLossPoints: Number.POSITIVE_INFINITY },
     ...(rounds === undefined ? {} : { rounds }),
     ...(onProgress === undefined ? {} : { onProgress }),
-    onLogits: ({ name }, own) => void answers.set(name, own),
+    onLogits: ({ name }, logits) => void logitsByName.set(name, logits),
   });
-  const students = judgements.flatMap(({ name, bytes, gzipBytes, measured }) => {
-    const own = answers.get(name);
-    return own === undefined || measured === undefined
-      ? []
-      : [figuresOf({ name, bytes, gzipBytes, p50Ms: measured.latency[runner.name]?.p50Ms }, own)];
+  const students = evaluations.flatMap(({ name, bytes, gzipBytes, measured }) => {
+    const logits = logitsByName.get(name);
+    if (logits === undefined || measured === undefined) return [];
+    const p50Ms = measured.latency[runner.name]?.p50Ms;
+    return [evaluate({ name, bytes, gzipBytes, p50Ms }, logits)];
   });
   return [
-    figuresOf({ name: "teacher", bytes: 0, gzipBytes: 0, p50Ms: undefined }, teacher),
+    evaluate({ name: "teacher", bytes: 0, gzipBytes: 0, p50Ms: undefined }, teacherLogits),
     ...students,
   ];
 
-  function figuresOf(
+  function evaluate(
     facts: Pick<TextStudentEvaluation, "name" | "bytes" | "gzipBytes" | "p50Ms">,
-    own: readonly Float32Array[],
+    rows: readonly Float32Array[],
   ): TextStudentEvaluation {
-    const { accuracy, agreement } = scoreLogits(questions, own, teacher);
-    const calibration = fitStudentCalibration(toLabeledLogits(questions, own), oosLabel);
-    const read = own.flatMap((logits) =>
+    const { accuracy, agreement } = scoreLogits(evaluationSet, rows, teacherLogits);
+    const calibration = fitStudentCalibration(toLabeledLogits(evaluationSet, rows), oosLabel);
+    const predictions = rows.flatMap((logits) =>
       decodePredictions(
         { [LOGITS_OUTPUT]: { datatype: "FP32", shape: [1, labels.length], data: logits } },
         1,
@@ -99,16 +99,16 @@ export async function evaluateTextStudents(
       agreement,
       calibration,
       calibrated: computeClassificationMetrics(
-        read,
+        predictions,
         samples.map(({ label }) => label),
         oosLabel,
       ),
-      answers: own,
+      answers: rows,
     };
   }
 }
 
-/** Temperature, and the rule for what is out of scope where samples show it. */
+/** Fits the temperature, and an out-of-scope rule if there are samples for it. */
 function fitStudentCalibration(
   rows: readonly LabeledLogits[],
   oosLabel: string | undefined,

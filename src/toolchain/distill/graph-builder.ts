@@ -1,4 +1,4 @@
-// Writes a new ONNX graph, node by node.
+// Builds a new ONNX graph node by node.
 
 import { create } from "@bufbuild/protobuf";
 import type { Datatype } from "../../core/tensor.ts";
@@ -20,7 +20,7 @@ import { makeTensor } from "../onnx/tensor-data.ts";
 const OPSET = 20n;
 const IR_VERSION = 10n;
 
-/** A dimension with a name is variable. */
+/** Describes a graph input or output. A named dimension is variable. */
 export interface TensorInfo {
   readonly name: string;
   readonly datatype: Exclude<Datatype, "BYTES">;
@@ -34,13 +34,13 @@ export class GraphBuilder {
     this.#graph.name = name;
   }
 
-  /** @param type as ONNX writes it: `float`, `int64` @returns its name */
+  /** @param type ONNX name of the type, such as `float` or `int64` @returns `name` */
   addConstant(name: string, type: string, dims: readonly number[], data: ArrayBufferView): string {
     this.#graph.initializer.push(makeTensor(name, type, dims.map(BigInt), data));
     return name;
   }
 
-  /** @param output its name, which is new in the graph @returns the same */
+  /** @param output name of the output, unique in the graph @returns `output` */
   addNode(
     output: string,
     op: string,

@@ -1,4 +1,4 @@
-// Puts a new tier into a project: before its teacher, or in the place of the tier that had its name.
+// Inserts a new tier into a project, before its teacher or in place of the tier with the same name.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { toolchainErrors } from "../errors.ts";
@@ -14,21 +14,21 @@ export interface NewTierSpec {
   readonly id: string;
   readonly place: "edge" | "region";
   readonly teacher: string;
-  /** Whether it may take the place of a tier with its name. */
+  /** Allows the replacement of a tier with the same name. */
   readonly replace: boolean;
 }
 
 /**
- * Edge tiers come before region tiers, and a student before its teacher.
- * @returns its position, and how many tiers it takes the place of
+ * Places edge tiers before region tiers, and a student before its teacher.
+ * @returns position of the new tier, and the number of tiers it replaces
  * @throws no_such_tier, not_distillable
  */
 export function findInsertPosition(
   { model, tiers }: Pick<ModelProject, "model" | "tiers">,
   { id, place, teacher, replace }: NewTierSpec,
 ): { readonly index: number; readonly deleteCount: 0 | 1 } {
-  const teacherAt = tiers.findIndex((tier) => tier.id === teacher);
-  if (teacherAt < 0)
+  const teacherIndex = tiers.findIndex((tier) => tier.id === teacher);
+  if (teacherIndex < 0)
     throw coreErrors.noSuchTier(
       model,
       teacher,
@@ -36,52 +36,56 @@ export function findInsertPosition(
     );
   if (id === teacher)
     throw toolchainErrors.notDistillable(
-      "the student has its teacher's name",
-      "Give it another one with --out.",
+      "the student has the same name as its teacher",
+      "Name the student with --out.",
     );
-  if (place === "region" && tiers[teacherAt]?.place === "edge")
+  if (place === "region" && tiers[teacherIndex]?.place === "edge")
     throw toolchainErrors.notDistillable(
       `a region tier would come before its teacher ${teacher}, which is an edge tier`,
-      "Distil it into an edge tier.",
+      "Distill it into an edge tier.",
     );
-  const present = tiers.findIndex((tier) => tier.id === id);
-  if (present >= 0) {
+  const existing = tiers.findIndex((tier) => tier.id === id);
+  if (existing >= 0) {
     if (!replace)
       throw toolchainErrors.notDistillable(
-        `${model} has a tier ${id}`,
-        "Give the student another name with --out, or put it in that one's place with --replace.",
+        `${model} already has a tier ${id}`,
+        "Name the student with --out, or replace the existing tier with --replace.",
       );
-    if (present > teacherAt || tiers[present]?.place !== place)
+    if (existing > teacherIndex || tiers[existing]?.place !== place)
       throw toolchainErrors.notDistillable(
-        `the tier ${id} is ${present > teacherAt ? "behind its teacher" : `no ${place} tier`}`,
-        "Give the student another name with --out.",
+        `the tier ${id} is ${existing > teacherIndex ? "behind its teacher" : `not an ${place} tier`}`,
+        "Name the student with --out.",
       );
-    return { index: present, deleteCount: 1 };
+    return { index: existing, deleteCount: 1 };
   }
   const firstRegion = tiers.findIndex((tier) => tier.place === "region");
   return {
-    index: place === "edge" && firstRegion >= 0 ? Math.min(teacherAt, firstRegion) : teacherAt,
+    index:
+      place === "edge" && firstRegion >= 0 ? Math.min(teacherIndex, firstRegion) : teacherIndex,
     deleteCount: 0,
   };
 }
 
 export interface TierInsertion {
-  /** As in model.json. */
+  /** Tier in the form of model.json. */
   readonly tier: { readonly id: string };
   readonly index: number;
   readonly deleteCount: 0 | 1;
-  /** By path. */
+  /** Contents by path in the project. */
   readonly files: ReadonlyMap<string, Uint8Array>;
 }
 
-/** The files first, model.json last, each whole or not at all. What model.json has beside the tier stays as it is written there. @throws invalid_project */
+/**
+ * Writes the files first and model.json last, each file atomically. All other fields of model.json keep their values.
+ * @throws invalid_project
+ */
 export async function writeInsertedTier(
   folder: string,
-  { tier, index: at, deleteCount: instead, files }: TierInsertion,
+  { tier, index, deleteCount, files }: TierInsertion,
 ): Promise<void> {
   const path = join(folder, PROJECT_FILE);
   const before: { readonly tiers: readonly unknown[] } = JSON.parse(await readFile(path, "utf8"));
-  const after = { ...before, tiers: before.tiers.toSpliced(at, instead, tier) };
+  const after = { ...before, tiers: before.tiers.toSpliced(index, deleteCount, tier) };
   const parsed = modelProjectSchema.safeParse(after);
   if (!parsed.success) throw publishingErrors.invalidProject(path, formatZodIssues(parsed.error));
   for (const [name, bytes] of files) await writeFileAtomic(join(folder, name), bytes);

@@ -1,4 +1,4 @@
-// Students in INT8: quantised after training, or trained on with their numbers rounded as quantisation will round them.
+// INT8 students: quantizes a trained student, or fine-tunes it with the rounding of quantization (fake-quantize.ts).
 
 import type { Runtime } from "../../runtime/runtime.ts";
 import { type Model, parseModel, serializeModel } from "../onnx/model-file.ts";
@@ -9,7 +9,11 @@ import type { TrainTargets } from "../train/train-network.ts";
 import type { Student, StudentTrainOptions } from "./student.ts";
 import { layerInputNames } from "./student-graph.ts";
 
-/** Ranges of activations, with the least error of what they round. @param samples that the student has learnt @throws not_quantizable, session_failed */
+/**
+ * Selects the activation ranges with the least squared error.
+ * @param samples training samples of the student
+ * @throws not_quantizable, session_failed
+ */
 export async function findActivationRanges(
   runtime: Runtime,
   model: Model,
@@ -27,8 +31,8 @@ export function quantizeStudent(model: Model, ranges: ActivationRanges): Uint8Ar
 }
 
 /**
- * Trains the student on, and changes it: activations keep their ranges, and weights get used to their steps.
- * Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference".
+ * Fine-tunes the student in place. The activation ranges stay fixed, and the weights adapt to their quantization steps.
+ * Source: Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference".
  */
 export async function fineTuneForInt8(
   student: Student,
@@ -36,10 +40,10 @@ export async function fineTuneForInt8(
   ranges: ActivationRanges,
   options: Omit<StudentTrainOptions, "hidden">,
 ): Promise<void> {
-  const ofLayers = layerInputNames(student.layers).map((name) => {
+  const layerRanges = layerInputNames(student.layers).map((name) => {
     const range = ranges.get(name);
-    if (range === undefined) throw new RangeError(`there is no range of ${name}`);
+    if (range === undefined) throw new RangeError(`Activation ${name} has no range.`);
     return range;
   });
-  await student.train(targets, options, ofLayers);
+  await student.train(targets, options, layerRanges);
 }

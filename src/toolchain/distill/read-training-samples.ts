@@ -1,4 +1,4 @@
-// What a student learns from: texts or rows of numbers, with labels or without.
+// Reads training samples: texts or rows of numbers, with or without labels.
 
 import { toolchainErrors } from "../errors.ts";
 import { readdir, readFile, stat } from "node:fs/promises";
@@ -13,9 +13,9 @@ import type { TextSample } from "./distill-text.ts";
 import type { TabularSample } from "./distill-tabular.ts";
 
 const TEXT_FORMATS =
-  'a file with one {"text"} or {"text", "label"} a line, or a folder with one text a file';
+  'a file with one {"text"} or {"text", "label"} on each line, or a folder with one text in each file';
 const TABULAR_FORMATS =
-  'a file with one {"row": [numbers]} or {"row", "label"} a line, or a .npy array of rows';
+  'a file with one {"row": [numbers]} or {"row", "label"} on each line, or a .npy array of rows';
 const MAX_PROBLEMS = 5;
 
 const textLineSchema = z.object({ text: z.string(), label: z.string().optional() });
@@ -24,7 +24,7 @@ const rowLineSchema = z.object({
   label: z.union([z.string(), z.int().min(0)]).optional(),
 });
 
-/** @throws invalid_training_samples naming what is wrong with the first of them */
+/** @throws invalid_training_samples with the problems of the first invalid samples */
 export async function readTextSamples(path: string, limits: InputLimits): Promise<TextSample[]> {
   return await withSampleErrors(path, TEXT_FORMATS, async () => {
     if (!(await stat(path)).isDirectory())
@@ -42,16 +42,20 @@ export async function readTextSamples(path: string, limits: InputLimits): Promis
   });
 }
 
-/** @param width of a row @param labels whose positions labels by name stand for @throws invalid_training_samples */
+/**
+ * @param width length of a row
+ * @param labels labels in the order of the outputs; a sample's label may be a name or a position
+ * @throws invalid_training_samples
+ */
 export async function readTabularSamples(
   path: string,
   width: number,
   labels: readonly string[],
 ): Promise<TabularSample[]> {
   const positions = new Map(labels.map((label, position) => [label, position]));
-  const sampleOf = (row: Float32Array, label: string | number | undefined): TabularSample => {
+  const toSample = (row: Float32Array, label: string | number | undefined): TabularSample => {
     if (row.length !== width)
-      throw new Error(`a row has ${row.length} numbers, and the teacher takes ${width}`);
+      throw new Error(`a row has ${row.length} numbers; the teacher expects ${width}`);
     if (!row.every(Number.isFinite)) throw new Error("a number is not finite");
     const position = typeof label === "string" ? positions.get(label) : label;
     if (label !== undefined && position === undefined)
@@ -61,44 +65,52 @@ export async function readTabularSamples(
   return await withSampleErrors(path, TABULAR_FORMATS, async () => {
     if (!path.endsWith(".npy"))
       return parseLines(await readFile(path, "utf8"), rowLineSchema, ({ row, label }) =>
-        sampleOf(Float32Array.from(row), label),
+        toSample(Float32Array.from(row), label),
       );
     const rows: TabularSample[] = [];
     for await (const { rows: tensor } of readNpySamples(path, [
       { name: "rows", datatype: "FP32", shape: [-1, width] },
     ]))
-      if (tensor?.datatype === "FP32") rows.push(sampleOf(tensor.data, undefined));
+      if (tensor?.datatype === "FP32") rows.push(toSample(tensor.data, undefined));
     return rows;
   });
 }
 
 async function withSampleErrors<Sample>(
   path: string,
-  form: string,
+  expectedFormats: string,
   read: () => Promise<Sample[]>,
 ): Promise<Sample[]> {
   try {
     const samples = await read();
     if (samples.length === 0)
-      throw toolchainErrors.invalidTrainingSamples(path, ["there is none"], form);
+      throw toolchainErrors.invalidTrainingSamples(
+        path,
+        ["the file has no samples"],
+        expectedFormats,
+      );
     return samples;
   } catch (error) {
     if (error instanceof AggregateError)
-      throw toolchainErrors.invalidTrainingSamples(path, error.errors.map(reasonOf), form);
+      throw toolchainErrors.invalidTrainingSamples(
+        path,
+        error.errors.map(reasonOf),
+        expectedFormats,
+      );
     if (error instanceof EdgeTierError && error.code === "invalid_training_samples") throw error;
     throw toolchainErrors.invalidTrainingSamples(
       path,
       [error instanceof EdgeTierError ? error.detail : reasonOf(error)],
-      form,
+      expectedFormats,
     );
   }
 }
 
-/** @throws AggregateError of what is wrong with the first wrong lines */
+/** @throws AggregateError with the problems of the first invalid lines */
 function parseLines<Schema extends z.ZodType, Sample>(
   lines: string,
   schema: Schema,
-  sampleOf: (line: z.output<Schema>, index: number) => Sample,
+  toSample: (line: z.output<Schema>, index: number) => Sample,
 ): Sample[] {
   const problems: Error[] = [];
   const samples: Sample[] = [];
@@ -107,7 +119,7 @@ function parseLines<Schema extends z.ZodType, Sample>(
     try {
       const parsed = schema.safeParse(JSON.parse(line));
       if (!parsed.success) throw new Error(formatZodIssues(parsed.error).join(", "));
-      samples.push(sampleOf(parsed.data, index));
+      samples.push(toSample(parsed.data, index));
     } catch (error) {
       problems.push(
         new Error(

@@ -1,27 +1,27 @@
-// Words that a teacher takes for alike: asked one word alone, it answers them in nearly the same way. They carry its knowledge of
-// words that no sample has.
+// Finds similar words: words for which the teacher predicts nearly the same logits. Replacing words by them transfers the
+// teacher's knowledge of words that no sample contains.
 
 import type { TextInput } from "../../tasks/task.ts";
 import { type QueryTeacherOptions, queryTeacher, type Teacher } from "./teacher.ts";
 
 const MAX_NEIGHBORS = 8;
 const MIN_COSINE = 0.5;
-/** Without the punctuation of the text that a word was found in. */
+/** Matches words without surrounding punctuation. */
 const WORD = /^[\p{L}\p{N}][\p{L}\p{N}'’-]*$/u;
 
 /**
- * @param words for which others are looked for
- * @param others that may take their places, beside `words` themselves
- * @returns for each word its nearest, by the cosine of the logits less their mean over all words; those without any are left out
+ * @param words words to find similar words for
+ * @param vocabulary further words that may be similar to them
+ * @returns the nearest words of each word, by the cosine of the centered logits; words without similar words are omitted
  * @throws session_failed
  */
 export async function findSimilarWords(
   teacher: Teacher<TextInput>,
   words: readonly string[],
-  others: readonly string[],
+  vocabulary: readonly string[],
   options: QueryTeacherOptions = {},
 ): Promise<ReadonlyMap<string, readonly string[]>> {
-  const candidates = [...new Set([...words, ...others])];
+  const candidates = [...new Set([...words, ...vocabulary])];
   const { outputs } = teacher;
   const directions = await queryTeacher(
     teacher,
@@ -29,7 +29,7 @@ export async function findSimilarWords(
     options,
   );
   centerAndNormalize(directions, outputs);
-  const alike = new Map<string, readonly string[]>();
+  const similarWords = new Map<string, readonly string[]>();
   const cosines = new Float64Array(candidates.length);
   const isWord = candidates.map((text) => WORD.test(text));
   for (const [word, text] of words.entries()) {
@@ -45,40 +45,40 @@ export async function findSimilarWords(
       )
         continue;
       nearest.push({ cosine, candidate });
-      nearest.sort((one, other) => other.cosine - one.cosine);
+      nearest.sort((a, b) => b.cosine - a.cosine);
       nearest.length = Math.min(nearest.length, MAX_NEIGHBORS);
     }
     if (nearest.length > 0)
-      alike.set(
+      similarWords.set(
         text,
         nearest.map(({ candidate }) => candidates[candidate] ?? ""),
       );
   }
-  return alike;
+  return similarWords;
 }
 
-/** Of one row with every row; four at a time, so that no sum waits for the one before. */
+/** Multiplies one row with every row, four rows at a time, so that the additions do not wait for each other. */
 function computeCosines(rows: Float32Array, width: number, row: number, into: Float64Array): void {
-  const own = rows.subarray(row * width, (row + 1) * width);
+  const query = rows.subarray(row * width, (row + 1) * width);
   for (let other = 0; other < into.length; other += 4) {
     const from = other * width;
     let [first, second, third, fourth] = [0, 0, 0, 0];
     for (let index = 0; index < width; index++) {
-      const value = own[index] ?? 0;
-      const at = from + index;
-      first += value * (rows[at] ?? 0);
-      second += value * (rows[at + width] ?? 0);
-      third += value * (rows[at + 2 * width] ?? 0);
-      fourth += value * (rows[at + 3 * width] ?? 0);
+      const value = query[index] ?? 0;
+      const position = from + index;
+      first += value * (rows[position] ?? 0);
+      second += value * (rows[position + width] ?? 0);
+      third += value * (rows[position + 2 * width] ?? 0);
+      fourth += value * (rows[position + 3 * width] ?? 0);
     }
     into[other] = first;
-    into[other + 1] = second; // what is behind the last is not kept
+    into[other + 1] = second; // Writes past the end of a typed array have no effect.
     into[other + 2] = third;
     into[other + 3] = fourth;
   }
 }
 
-/** Rows less their mean, of length 1, in place. */
+/** Subtracts the mean of all rows and scales each row to length 1, in place. */
 function centerAndNormalize(rows: Float32Array, width: number): void {
   const count = Math.max(1, rows.length / width);
   const mean = new Float64Array(width);

@@ -1,6 +1,6 @@
-// A teacher's logits as soft targets: Hinton, Vinyals and Dean 2015, "Distilling the Knowledge in a Neural Network".
+// Turns a teacher's logits into soft targets (Hinton, Vinyals and Dean 2015, "Distilling the Knowledge in a Neural Network").
 
-/** Softmax of each row's logits by the temperature, in place. @param logits [n, outputs] @returns the same array */
+/** Applies softmax with the temperature to each row, in place. @param logits [n, outputs] @returns `logits` */
 export function softenLogits(
   logits: Float32Array,
   outputs: number,

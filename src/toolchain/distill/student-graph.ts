@@ -1,4 +1,4 @@
-// Students as ONNX graphs in FP32, in a form that src/toolchain/quantise takes whole.
+// Builds the FP32 ONNX graphs of students, in a form that src/toolchain/quantize can quantize entirely.
 
 import { makeIntAttribute } from "../onnx/nodes.ts";
 import type { Model } from "../onnx/model-file.ts";
@@ -6,11 +6,14 @@ import type { DenseLayer } from "../train/dense-layers.ts";
 import type { Standardization } from "../train/standardize.ts";
 import { GraphBuilder, type TensorInfo } from "./graph-builder.ts";
 
-/** Names of the values whose ranges quantisation needs: each layer's input. */
+/** Names of the layer inputs, whose ranges quantization needs. */
 export const layerInputNames = (layers: readonly DenseLayer[]): string[] =>
   layers.map((_, position) => (position === 0 ? "features" : `hidden_${position}`));
 
-/** @param table [rows, width]; row 0 is padding's, zeros: `ids` INT32 [batch, features] to `output` FP32 [batch, outputs] */
+/**
+ * Builds a graph from `ids` INT32 [batch, features] to `output` FP32 [batch, outputs].
+ * @param table [rows, width]; row 0 is padding and contains zeros
+ */
 export function buildEmbeddingBagGraph(
   table: Float32Array,
   width: number,
@@ -29,7 +32,7 @@ export function buildEmbeddingBagGraph(
     [rows, axis],
     [makeIntAttribute("keepdims", 0)],
   );
-  // Padding counts for nothing: ids are from 1 on.
+  // Ids of features start at 1, so that the minimum of an id and 1 counts features without padding.
   const present = graph.addNode("present", "Min", [
     "ids",
     graph.addConstant("one", "int32", [], Int32Array.of(1)),
@@ -54,9 +57,9 @@ export function buildEmbeddingBagGraph(
   );
 }
 
-/** `input` FP32 [batch, columns] to `output` FP32 [batch, outputs]; the columns are standardised in the graph. */
+/** Builds a graph from `input` FP32 [batch, columns] to `output` FP32 [batch, outputs]. It standardizes the columns. */
 export function buildTabularGraph(
-  { mean, stdDev: deviation }: Standardization,
+  { mean, stdDev }: Standardization,
   layers: readonly DenseLayer[],
   input: string,
   output: string,
@@ -71,8 +74,8 @@ export function buildTabularGraph(
     graph.addConstant(
       "by_deviation",
       "float",
-      [deviation.length],
-      deviation.map((one) => 1 / one),
+      [stdDev.length],
+      stdDev.map((value) => 1 / value),
     ),
   ]);
   addDenseLayers(graph, features, layers, output);
@@ -97,7 +100,7 @@ function addDenseLayers(
   let values = features;
   layers.forEach(({ inputs, outputs, weights, bias }, position) => {
     const isLast = position === layers.length - 1;
-    const named = (what: string) => `layer_${position + 1}_${what}`;
+    const named = (role: string) => `layer_${position + 1}_${role}`;
     const sums = graph.addNode(isLast ? output : named("sums"), "Gemm", [
       values,
       graph.addConstant(named("weights"), "float", [inputs, outputs], weights),

@@ -1,5 +1,5 @@
-// A student: dense layers behind a front that is made for its inputs, texts or tables. It is trained, written as a graph, and
-// goes on learning with its numbers rounded.
+// Student: dense layers behind an input layer for texts or tables. It can be trained, exported as a graph, and fine-tuned
+// with the rounding of INT8.
 
 import { seededRandom } from "../seeded-random.ts";
 import { type FeatureBags, createEmbeddingBag, randomEmbeddings } from "../train/embedding-bag.ts";
@@ -12,18 +12,18 @@ import type { Model } from "../onnx/model-file.ts";
 import { buildEmbeddingBagGraph, buildTabularGraph } from "./student-graph.ts";
 
 export interface StudentTrainOptions extends Omit<TrainOptions, "activationRanges"> {
-  /** Units of its one hidden layer; none where it is 0. */
+  /** Width of the hidden layer; 0 means no hidden layer. */
   readonly hidden: number;
 }
 
 export interface Student {
-  /** Changes it. With ranges of its layers' inputs it learns to bear INT8. */
+  /** Trains in place. @param ranges ranges of the layers' inputs; if present, training adapts to INT8 */
   train(
     targets: TrainTargets,
     options: Omit<StudentTrainOptions, "hidden">,
     ranges?: readonly ActivationRange[],
   ): Promise<void>;
-  /** What it has learnt so far, in FP32; a copy. */
+  /** Returns a copy of the current state as an FP32 graph. */
   exportGraph(): Model;
   readonly layers: readonly DenseLayer[];
 }
@@ -31,31 +31,31 @@ export interface Student {
 export interface TextFeatures {
   readonly bags: FeatureBags;
   readonly buckets: number;
-  /** Numbers of an embedding. */
+  /** Length of an embedding. */
   readonly embeddingDims: number;
   readonly featureDropout: number;
 }
 
 const EMBEDDING_INIT_STD_DEV = 0.1;
 
-/** On features of texts; its graph takes `ids` INT32 [batch, features]. */
+/** Creates a student on hashed n-grams. Its graph has the input `ids` INT32 [batch, features]. */
 export function createTextStudent(
-  { bags, buckets, embeddingDims: dims, featureDropout }: TextFeatures,
+  { bags, buckets, embeddingDims, featureDropout }: TextFeatures,
   outputs: number,
   { hidden, seed }: Pick<StudentTrainOptions, "hidden" | "seed">,
 ): Student {
   const random = seededRandom(seed);
-  const table = randomEmbeddings(buckets, dims, EMBEDDING_INIT_STD_DEV, random);
-  const input = (isRounded: boolean) =>
-    createEmbeddingBag(bags, table, dims, { dropout: featureDropout, isFakeQuantized: isRounded });
+  const table = randomEmbeddings(buckets, embeddingDims, EMBEDDING_INIT_STD_DEV, random);
+  const createInputLayer = (isFakeQuantized: boolean) =>
+    createEmbeddingBag(bags, table, embeddingDims, { dropout: featureDropout, isFakeQuantized });
   return createStudent(
-    input,
-    initDenseLayers(layerWidths(dims, hidden, outputs), random),
-    (layers) => buildEmbeddingBagGraph(table.slice(), dims, layers, "logits"),
+    createInputLayer,
+    initDenseLayers(layerWidths(embeddingDims, hidden, outputs), random),
+    (layers) => buildEmbeddingBagGraph(table.slice(), embeddingDims, layers, "logits"),
   );
 }
 
-/** On rows [n, width]; its graph takes `names.input` FP32 [batch, width]. */
+/** Creates a student on rows [n, width]. Its graph has the input `names.input` FP32 [batch, width]. */
 export function createTabularStudent(
   rows: Float32Array,
   width: number,
@@ -63,12 +63,12 @@ export function createTabularStudent(
   { hidden, seed }: Pick<StudentTrainOptions, "hidden" | "seed">,
   names: { readonly input: string; readonly output: string },
 ): Student {
-  const standard: Standardization = fitStandardization(rows, width);
-  const input = createFixedInputLayer(standardize(rows, standard), width);
+  const standardization: Standardization = fitStandardization(rows, width);
+  const input = createFixedInputLayer(standardize(rows, standardization), width);
   return createStudent(
     () => input,
     initDenseLayers(layerWidths(width, hidden, outputs), seededRandom(seed)),
-    (layers) => buildTabularGraph(standard, layers, names.input, names.output),
+    (layers) => buildTabularGraph(standardization, layers, names.input, names.output),
   );
 }
 
@@ -79,20 +79,20 @@ const layerWidths = (inputs: number, hidden: number, outputs: number) => [
 ];
 
 function createStudent(
-  input: (isRounded: boolean) => InputLayer,
+  createInputLayer: (isFakeQuantized: boolean) => InputLayer,
   layers: readonly DenseLayer[],
-  graph: (layers: readonly DenseLayer[]) => Model,
+  buildGraph: (layers: readonly DenseLayer[]) => Model,
 ): Student {
   return {
     layers,
     async train(targets, options, ranges) {
-      await trainNetwork(input(ranges !== undefined), layers, targets, {
+      await trainNetwork(createInputLayer(ranges !== undefined), layers, targets, {
         ...options,
         activationRanges: ranges,
       });
     },
     exportGraph: () =>
-      graph(
+      buildGraph(
         layers.map((layer) => ({
           ...layer,
           weights: layer.weights.slice(),

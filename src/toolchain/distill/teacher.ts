@@ -1,5 +1,5 @@
-// A teacher's answers to many inputs, from ONNX Runtime. Answers are kept in files, a part of the inputs each, so that a second
-// try, or one with more inputs behind the same ones, asks only what is new.
+// Queries a teacher for many inputs in ONNX Runtime. Files cache its answers by chunks of inputs. A second run, or a run with
+// inputs appended, computes only the new chunks.
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,22 +8,22 @@ import { sha256HexSync } from "../sha256-sync.ts";
 import { writeFileAtomic } from "../write-file-atomic.ts";
 
 export interface Teacher<Input> {
-  /** Of all that its answers follow from. */
+  /** Digest of everything that determines the answers; part of the cache key. */
   readonly digest: string;
-  /** Numbers of an answer. */
+  /** Length of an answer. */
   readonly outputs: number;
   encodeInput(input: Input): Uint8Array;
-  /** [inputs, outputs]. Those of nearly the same size come together. @throws session_failed */
+  /** @param inputs a batch of inputs of similar size @returns [inputs, outputs] @throws session_failed */
   predict(inputs: readonly Input[]): Promise<Float32Array>;
 }
 
 export interface QueryTeacherOptions {
-  /** Folder; answers are not kept without one. */
+  /** Folder that caches the answers; without a folder, they are not cached. */
   readonly cacheFolder?: string | undefined;
-  readonly onProgress?: ((done: number, of: number) => void) | undefined;
+  readonly onProgress?: ((done: number, total: number) => void) | undefined;
 }
 
-/** Inputs whose answers are in one file. */
+/** Number of inputs whose answers share a file. */
 const CACHE_CHUNK_SIZE = 4_096;
 const BATCH_SIZE = 64;
 
@@ -31,37 +31,40 @@ const BATCH_SIZE = 64;
 export async function queryTeacher<Input>(
   teacher: Teacher<Input>,
   inputs: readonly Input[],
-  { cacheFolder: cache, onProgress = () => {} }: QueryTeacherOptions = {},
+  { cacheFolder, onProgress = () => {} }: QueryTeacherOptions = {},
 ): Promise<Float32Array> {
   const answers = new Float32Array(inputs.length * teacher.outputs);
   for (let start = 0; start < inputs.length; start += CACHE_CHUNK_SIZE) {
-    const part = inputs.slice(start, start + CACHE_CHUNK_SIZE);
-    const encoded = part.map((input) => teacher.encodeInput(input));
+    const chunk = inputs.slice(start, start + CACHE_CHUNK_SIZE);
+    const encoded = chunk.map((input) => teacher.encodeInput(input));
     const file =
-      cache === undefined
+      cacheFolder === undefined
         ? undefined
         : join(
-            cache,
+            cacheFolder,
             `${sha256HexSync("teacher 1", teacher.digest, ...encoded.flatMap((bytes) => [`${bytes.byteLength} `, bytes]))}.f32`,
           );
-    const known =
-      file === undefined ? undefined : await readCachedAnswers(file, part.length * teacher.outputs);
-    const own =
-      known ??
+    const cached =
+      file === undefined
+        ? undefined
+        : await readCachedAnswers(file, chunk.length * teacher.outputs);
+    const chunkAnswers =
+      cached ??
       (await queryChunk(
         teacher,
-        part,
+        chunk,
         encoded.map(({ byteLength }) => byteLength),
         (done) => onProgress(start + done, inputs.length),
       ));
-    if (known === undefined && file !== undefined) await writeFileAtomic(file, byteView(own));
-    answers.set(own, start * teacher.outputs);
-    onProgress(start + part.length, inputs.length);
+    if (cached === undefined && file !== undefined)
+      await writeFileAtomic(file, byteView(chunkAnswers));
+    answers.set(chunkAnswers, start * teacher.outputs);
+    onProgress(start + chunk.length, inputs.length);
   }
   return answers;
 }
 
-/** Little is padding when those of one batch are of one size. */
+/** Sorts the inputs by size, because batches of similar sizes need little padding. */
 async function queryChunk<Input>(
   teacher: Teacher<Input>,
   inputs: readonly Input[],
@@ -69,15 +72,13 @@ async function queryChunk<Input>(
   onProgress: (done: number) => void,
 ): Promise<Float32Array> {
   const answers = new Float32Array(inputs.length * teacher.outputs);
-  const order = [...inputs.entries()].toSorted(
-    ([one], [other]) => (sizes[one] ?? 0) - (sizes[other] ?? 0),
-  );
+  const order = [...inputs.entries()].toSorted(([a], [b]) => (sizes[a] ?? 0) - (sizes[b] ?? 0));
   for (let start = 0; start < order.length; start += BATCH_SIZE) {
     const batch = order.slice(start, start + BATCH_SIZE);
-    const own = await teacher.predict(batch.map(([, input]) => input));
+    const predictions = await teacher.predict(batch.map(([, input]) => input));
     batch.forEach(([position], row) =>
       answers.set(
-        own.subarray(row * teacher.outputs, (row + 1) * teacher.outputs),
+        predictions.subarray(row * teacher.outputs, (row + 1) * teacher.outputs),
         position * teacher.outputs,
       ),
     );
@@ -86,10 +87,10 @@ async function queryChunk<Input>(
   return answers;
 }
 
-/** Undefined where there are none of that many numbers. */
-async function readCachedAnswers(file: string, numbers: number): Promise<Float32Array | undefined> {
+/** @returns undefined unless the file has exactly `count` numbers */
+async function readCachedAnswers(file: string, count: number): Promise<Float32Array | undefined> {
   const bytes = await readFile(file).catch(() => undefined);
-  return bytes?.byteLength === 4 * numbers
+  return bytes?.byteLength === 4 * count
     ? new Float32Array(new Uint8Array(bytes).buffer)
     : undefined;
 }

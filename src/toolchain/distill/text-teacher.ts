@@ -1,4 +1,4 @@
-// A tier of a project as a teacher: its preprocessor and its graph, run by onnxruntime-node.
+// Teacher for texts: runs the preprocessor and graph of a project's tier in onnxruntime-node.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
@@ -20,25 +20,25 @@ import {
 import type { Teacher } from "./teacher.ts";
 
 export interface TextTeacher extends Teacher<TaskInput> {
-  /** That it has pieces of its own for, where it has a vocabulary. */
+  /** Words that are single pieces of the teacher's vocabulary; empty without a vocabulary. */
   readonly vocabularyWords: readonly string[];
 }
 
-/** To be closed. @throws invalid_project, session_failed */
+/** @returns a teacher that the caller closes @throws invalid_project, session_failed */
 export async function openTextTierAsTeacher(
   source: PublishSource,
   project: ClassificationProject,
   tier: ProjectTier,
 ): Promise<TextTeacher & { close(): Promise<void> }> {
   const preprocessor = createTierPreprocessor(source, project, tier);
-  const { encodeInput: toBytes } = getTask(project.task);
+  const { encodeInput } = getTask(project.task);
   const outputs = readProjectLabels(source, project).length;
   const graph = requireProjectFile(source, tier.graph);
   const session = await createNativeRuntime().createSession(graph);
-  // A graph may declare that it takes one row, and rows of different lengths need a preprocessor that pads them.
-  const takesMany = session.inputs.every(({ shape }) => shape[0] === -1);
+  // A graph may declare a batch of one row.
+  const hasVariableBatch = session.inputs.every(({ shape }) => shape[0] === -1);
 
-  async function logitsOf(inputs: readonly TaskInput[]): Promise<Float32Array> {
+  async function computeLogits(inputs: readonly TaskInput[]): Promise<Float32Array> {
     const { data, shape } = expectFloat32Tensor(
       LOGITS_OUTPUT,
       (await session.run(preprocessor.encode(inputs)))[LOGITS_OUTPUT],
@@ -60,19 +60,19 @@ export async function openTextTierAsTeacher(
     ),
     outputs,
     vocabularyWords: readVocabularyWords(readPreprocessorConfig(source, tier)),
-    encodeInput: toBytes,
+    encodeInput,
     async predict(inputs) {
-      if (takesMany) return await logitsOf(inputs);
-      const answers = new Float32Array(inputs.length * outputs);
+      if (hasVariableBatch) return await computeLogits(inputs);
+      const logits = new Float32Array(inputs.length * outputs);
       for (const [position, input] of inputs.entries())
-        answers.set(await logitsOf([input]), position * outputs);
-      return answers;
+        logits.set(await computeLogits([input]), position * outputs);
+      return logits;
     },
     close: () => session.dispose(),
   };
 }
 
-/** Whole words of letters, no special tokens. */
+/** Selects whole lowercase words, without special tokens. */
 function readVocabularyWords(config: PreprocessorConfig): string[] {
   if (config.kind !== "wordpiece") return [];
   const { model } = tokenizerJsonSchema.parse(

@@ -1,5 +1,5 @@
-// How the value at a cut is written in 8 bits: as the graph itself has it there, or else in the range with the least squared
-// error on samples.
+// Activation quantization: chooses how the value at a cut is written in 8 bits. If the graph has the value in 8 bits
+// already, its scale is used; otherwise the range with the least squared error on samples.
 
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -17,7 +17,7 @@ import {
   computeQuantizationParams,
 } from "../quantize/quantization-scheme.ts";
 
-/** @returns by the values' names @throws session_failed */
+/** @returns parameters by value name @throws session_failed */
 export async function chooseActivationQuantization(
   runtime: Runtime,
   model: Model,
@@ -28,12 +28,12 @@ export async function chooseActivationQuantization(
   const found = new Map<string, QuantizationParams>();
   const histograms = new Map<string, Histogram>();
   for (const name of values) {
-    const own = readExistingQuantization(
+    const existing = readExistingQuantization(
       table,
       table.values.find((value) => value.name === name),
     );
-    if (own === undefined) histograms.set(name, new Histogram());
-    else found.set(name, own);
+    if (existing === undefined) histograms.set(name, new Histogram());
+    else found.set(name, existing);
   }
   if (histograms.size === 0) return found;
   await captureActivations(runtime, model, [...histograms.keys()], samples, (observed) => {
@@ -50,24 +50,24 @@ export async function chooseActivationQuantization(
   return found;
 }
 
-/** The value in 8 bits, where the graph has it so before it makes it a real number of it, and by the same scale. */
+/** Returns the 8-bit value that the graph dequantizes to the named value, if both have the same parameters. */
 export function findQuantizedValue(
   model: Model,
   name: string,
-  crossing: QuantizationParams,
+  params: QuantizationParams,
 ): string | undefined {
   const table = buildValueTable(model);
-  const value = table.values.find((one) => one.name === name);
+  const value = table.values.find((candidate) => candidate.name === name);
   const node = producerOf(value, "DequantizeLinear");
-  const own = node && readExistingQuantization(table, value);
+  const existing = node && readExistingQuantization(table, value);
   const isSame =
-    own?.scale === crossing.scale &&
-    own.zeroPoint === crossing.zeroPoint &&
-    own.type === crossing.type;
+    existing?.scale === params.scale &&
+    existing.zeroPoint === params.zeroPoint &&
+    existing.type === params.type;
   return isSame ? node?.input[0] : undefined;
 }
 
-/** Of a value that comes out of 8 bits, or goes nowhere but into them: nothing is lost on the way then. */
+/** Reads the parameters of a value that is dequantized, or only quantized. Crossing the cut then loses nothing. */
 function readExistingQuantization(
   table: ValueTable,
   value: Value | undefined,

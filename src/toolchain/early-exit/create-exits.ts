@@ -1,7 +1,8 @@
-// `edgetier model exits`: a region tier's graph cut at some places, an exit head trained and judged at each, and the project
-// with one of the first stages as an edge tier, from which the region goes on.
+// Early exits (`edgetier model exits`): cuts a region tier's graph at given values and trains and evaluates an exit head at
+// each. The best first stage becomes an edge tier, from which the region resumes.
 
 import { coreErrors } from "../../core/common-errors.ts";
+import type { TensorSpec } from "../../core/tensor.ts";
 import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
 import { type ClassificationProject, modelProjectSchema } from "../../registry/manifest.ts";
@@ -35,52 +36,52 @@ import {
 export interface CreateExitsOptions {
   readonly runners: Readonly<Record<"edge" | "region", Runner>>;
   readonly runtime: Runtime;
-  /** What heads are trained on. */
+  /** Samples that heads are trained on. */
   readonly trainingSamples: readonly LabeledSample[];
-  /** What exits are judged and calibrated on; none of them among those. */
+  /** Samples that exits are evaluated and calibrated on, none of them a training sample. */
   readonly evaluationSamples: readonly LabeledSample[];
   readonly training: Omit<TrainHeadsOptions, "classCount" | "onProgress">;
   readonly maxLossPoints: number;
-  readonly onProgress?: (what: string, done: number, of: number) => void;
+  readonly onProgress?: (step: string, done: number, total: number) => void;
 }
 
-/** A cut, with what comes of it. */
+/** A cut with its stages and their evaluation. */
 export interface EvaluatedCut extends CutPoint {
   readonly judgement: StageEvaluation;
   readonly firstBytes: number;
-  /** What a request costs in all, as a share of the whole graph's multiplications: what exits is spared the rest. */
+  /** Mean work of a request, as a share of the whole graph's multiplications. Requests that exit skip the second stage. */
   readonly work: number;
-  /** What crosses to the region where the answer is not sure. */
+  /** Data sent to the region if a request does not exit. */
   readonly sends: "activation" | "input";
   readonly graphs: StagedGraphs;
 }
 
 export interface CreatedExits {
   readonly cuts: readonly EvaluatedCut[];
-  /** Mean over the samples, as the task sends them. */
+  /** Mean request size of the samples. */
   readonly inputBytes: number;
 }
 
-/** Of the region tier with this id, the last one where it is left out. @throws no_such_tier */
+/** Returns the region tier with the id, or the last region tier by default. @throws no_such_tier */
 export function selectTierToCut(
   project: ClassificationProject,
   id: string | undefined,
 ): ProjectTier {
   const regions = project.tiers.filter(({ place }) => place === "region");
-  const tier = id === undefined ? regions.at(-1) : regions.find((one) => one.id === id);
+  const tier = id === undefined ? regions.at(-1) : regions.find((region) => region.id === id);
   if (tier === undefined)
     throw coreErrors.noSuchTier(
       project.model,
       id ?? "of a region",
-      regions.map((one) => one.id),
+      regions.map((region) => region.id),
     );
   return tier;
 }
 
-/** Rows that cut points are measured with besides one alone. */
+/** Number of rows of the probe with several rows. */
 const PROBE_ROWS = 8;
 
-/** All places at which the tier's graph can be cut. @throws invalid_project, invalid_model_file, session_failed */
+/** Finds all values at which the tier's graph can be cut. @throws invalid_project, invalid_model_file, session_failed */
 export async function findTierCuts(
   source: PublishSource,
   project: ClassificationProject,
@@ -103,117 +104,131 @@ const countElements = (
   tensors: ReturnType<ReturnType<typeof createTierPreprocessor>["encode"]>,
 ): number => Object.values(tensors).reduce((sum, { data }) => sum + data.length, 0);
 
-/** @throws not_cuttable for a place that is none; invalid_project, session_failed */
+/** More samples change the ranges little. */
+const RANGE_SAMPLES = 256;
+
+/** Trains and evaluates an exit head at each cut point. @throws not_cuttable, invalid_project, session_failed */
 export async function createExits(
   source: PublishSource,
   project: ClassificationProject,
   tier: ProjectTier,
-  places: readonly CutPoint[],
+  cutPoints: readonly CutPoint[],
   options: CreateExitsOptions,
 ): Promise<CreatedExits> {
-  const { runners, runtime, training: learning, maxLossPoints, onProgress = () => {} } = options;
-  const bytes = requireProjectFile(source, tier.graph);
-  const model = parseModel(bytes);
-  const [labels, preprocessor] = [
-    readProjectLabels(source, project),
-    createTierPreprocessor(source, project, tier),
-  ];
-  const [lessons, questions] = [
-    encodeSamples(options.trainingSamples, preprocessor, labels),
-    encodeSamples(options.evaluationSamples, preprocessor, labels),
-  ];
+  const { runners, runtime, training, maxLossPoints, onProgress = () => {} } = options;
+  const graph = requireProjectFile(source, tier.graph);
+  const model = parseModel(graph);
+  const labels = readProjectLabels(source, project);
+  const preprocessor = createTierPreprocessor(source, project, tier);
+  const trainingSet = encodeSamples(options.trainingSamples, preprocessor, labels);
+  const evaluationSet = encodeSamples(options.evaluationSamples, preprocessor, labels);
 
-  const heads = await trainHeads(runtime, model, places, lessons, {
-    ...learning,
+  const heads = await trainHeads(runtime, model, cutPoints, trainingSet, {
+    ...training,
     classCount: labels.length,
     onProgress,
   });
-  const crossings = await chooseActivationQuantization(
+  const quantizations = await chooseActivationQuantization(
     runtime,
     model,
-    places.map(({ value }) => value),
-    lessons.slice(0, RANGE_SAMPLES).map(({ inputs }) => inputs),
+    cutPoints.map(({ value }) => value),
+    trainingSet.slice(0, RANGE_SAMPLES).map(({ inputs }) => inputs),
   );
-  const whole = await computeGraphLogits(runners.region, bytes, questions, (done) =>
-    onProgress("the whole graph", done, questions.length),
+  const fullGraphLogits = await computeGraphLogits(runners.region, graph, evaluationSet, (done) =>
+    onProgress("the whole graph", done, evaluationSet.length),
   );
-  const task = getTask(project.task);
-  const inputBytes =
-    options.evaluationSamples.reduce(
-      (sum, { input }) => sum + task.encodeInput(input).byteLength,
-      0,
-    ) / Math.max(1, options.evaluationSamples.length);
+  const inputBytes = computeMeanInputBytes(project, options.evaluationSamples);
 
   const cuts: EvaluatedCut[] = [];
-  for (const [position, place] of places.entries()) {
-    const graphs = buildStages(
-      model,
-      place,
-      heads[position] as ExitHead,
-      crossings.get(place.value),
-    );
+  for (const [position, cutPoint] of cutPoints.entries()) {
+    const { value } = cutPoint;
+    const head = heads[position] as ExitHead;
+    const graphs = buildStages(model, cutPoint, head, quantizations.get(value));
     const judgement = await evaluateStages(graphs, {
       runners,
-      samples: questions,
-      fullGraphLogits: whole,
+      samples: evaluationSet,
+      fullGraphLogits,
       outOfScopeLabel: tier.calibration.outOfScope?.label,
       maxLossPoints,
-      onProgress: (done, of) => onProgress(`stages at ${place.value}`, done, of),
+      onProgress: (done, total) => onProgress(`stages at ${value}`, done, total),
     });
-    const sends = place.bytesPerRow < inputBytes ? "activation" : "input";
-    const work =
-      place.share + (1 - judgement.exit.coverage) * (sends === "activation" ? 1 - place.share : 1);
-    cuts.push({ ...place, judgement, firstBytes: graphs.first.byteLength, work, sends, graphs });
+    cuts.push({
+      ...cutPoint,
+      judgement,
+      firstBytes: graphs.first.byteLength,
+      ...estimateWork(cutPoint, judgement.exit.coverage, inputBytes),
+      graphs,
+    });
   }
   return { cuts, inputBytes };
 }
 
-/** More change ranges little. */
-const RANGE_SAMPLES = 256;
+/** Sends the smaller of activation and input to the region, which starts over if it gets the input. */
+function estimateWork(
+  { share, bytesPerRow }: CutPoint,
+  exitShare: number,
+  inputBytes: number,
+): Pick<EvaluatedCut, "work" | "sends"> {
+  const sends = bytesPerRow < inputBytes ? "activation" : "input";
+  const regionWork = sends === "activation" ? 1 - share : 1;
+  return { work: share + (1 - exitShare) * regionWork, sends };
+}
+
+function computeMeanInputBytes(
+  project: ClassificationProject,
+  samples: readonly LabeledSample[],
+): number {
+  const task = getTask(project.task);
+  const totalBytes = samples.reduce(
+    (sum, { input }) => sum + task.encodeInput(input).byteLength,
+    0,
+  );
+  return totalBytes / Math.max(1, samples.length);
+}
 
 function buildStages(
   model: Model,
-  place: CutPoint,
+  cutPoint: CutPoint,
   head: ExitHead,
-  crossing: ActivationQuantization,
+  quantization: ActivationQuantization,
 ): StagedGraphs {
   return {
-    first: buildFirstStage(model, place, head, crossing),
-    second: buildSecondStage(model, place, crossing),
-    fp32First: buildFirstStage(model, place, head, undefined),
-    fp32Second: buildSecondStage(model, place, undefined),
+    first: buildFirstStage(model, cutPoint, head, quantization),
+    second: buildSecondStage(model, cutPoint, quantization),
+    fp32First: buildFirstStage(model, cutPoint, head, undefined),
+    fp32Second: buildSecondStage(model, cutPoint, undefined),
   };
 }
 
 async function computeGraphLogits(
   runner: Runner,
   graph: Uint8Array,
-  questions: readonly EncodedSample[],
+  samples: readonly EncodedSample[],
   onProgress: (done: number) => void,
 ): Promise<Float32Array[]> {
   const session = await runner.open(graph);
   try {
-    return await computeLogits(session, questions, onProgress);
+    return await computeLogits(session, samples, onProgress);
   } finally {
     await session.close();
   }
 }
 
-/** The one with the least work. */
+/** Returns the cut with the least work. */
 export function selectBestCut(cuts: readonly EvaluatedCut[]): EvaluatedCut | undefined {
   return cuts.toSorted((a, b) => a.work - b.work)[0];
 }
 
 export interface ProjectWithExit {
   readonly project: ClassificationProject;
-  /** To be written, by the paths in the project. */
+  /** Files to write, by their paths in the project. */
   readonly files: ReadonlyMap<string, Uint8Array>;
 }
 
 /**
- * The project with the first stage as its last edge tier, in the place of one with the same id. A risk that was stated is no
- * longer: it was of other tiers.
- * @param tier whose graph was cut
+ * Adds the first stage to the project as its last edge tier, or replaces the tier with the same id. A stated risk is
+ * removed, because it holds for other tiers.
+ * @param tier the tier whose graph was cut
  * @throws invalid_project
  */
 export function addExitTier(
@@ -222,47 +237,24 @@ export function addExitTier(
   cut: EvaluatedCut,
   id: string,
 ): ProjectWithExit {
-  const [firstPath, restPath] = [`artifacts/${id}.onnx`, `artifacts/${tier.id}-from-${id}.onnx`];
-  const activation = {
+  const { graphs } = cut;
+  const firstPath = `artifacts/${id}.onnx`;
+  const secondPath = `artifacts/${tier.id}-from-${id}.onnx`;
+  const activation: TensorSpec = {
     name: ACTIVATION,
-    datatype: activationDatatype(cut.graphs.first),
+    datatype: activationDatatype(graphs.first),
     shape: [...cut.shape],
   };
-  const { judgement, graphs } = cut;
-  const edge = {
-    ...tier,
-    id,
-    place: "edge",
-    precision: detectPrecision(parseModel(graphs.first)),
-    graph: firstPath,
-    fp16Graph: undefined,
-    serving: undefined,
-    resumes: undefined,
-    p95Ms: undefined, // the whole graph's; `edgetier model calibrate` measures this one's
-    outputs: [...tier.outputs.filter(({ name }) => name === LOGITS_OUTPUT), activation],
-    calibration: judgement.calibration,
-    exit: { confidence: judgement.exit.confidence },
-    figures: {
-      accuracy: roundMetric(judgement.accuracy),
-      exitShare: roundMetric(judgement.exit.coverage),
-      lossPoints: roundMetric(judgement.exit.lossPoints),
-      shareOfMacs: roundMetric(cut.share),
-      p50MsInWorkerd: roundMetric(judgement.p50Ms),
-      resumedAgreement: roundMetric(judgement.resumed.agreement),
-    },
-  };
-  const besides = tier.inputs.filter(({ name }) => cut.besides.includes(name));
-  const others = project.tiers
-    .filter((one) => one.id !== id)
-    .map((one) =>
-      one.id === tier.id
-        ? { ...one, resumes: { tier: id, graph: restPath, inputs: [activation, ...besides] } }
-        : one,
-    );
-  const firstRegion = others.findIndex(({ place }) => place === "region");
+  const furtherInputs = tier.inputs.filter(({ name }) => cut.besides.includes(name));
+  const resumes = { tier: id, graph: secondPath, inputs: [activation, ...furtherInputs] };
+  const otherTiers = project.tiers
+    .filter((other) => other.id !== id)
+    .map((other) => (other.id === tier.id ? { ...other, resumes } : other));
+  const firstRegion = otherTiers.findIndex(({ place }) => place === "region");
+  const exitTier = describeExitTier(tier, cut, id, { graph: firstPath, activation });
   const parsed = modelProjectSchema.safeParse({
     ...project,
-    tiers: others.toSpliced(firstRegion, 0, edge as ProjectTier),
+    tiers: otherTiers.toSpliced(firstRegion, 0, exitTier as ProjectTier),
   });
   if (!parsed.success)
     throw publishingErrors.invalidProject(
@@ -273,8 +265,39 @@ export function addExitTier(
     project: requireClassification(parsed.data),
     files: new Map([
       [firstPath, graphs.first],
-      [restPath, graphs.second],
+      [secondPath, graphs.second],
     ]),
+  };
+}
+
+function describeExitTier(
+  tier: ProjectTier,
+  { judgement, graphs, share }: EvaluatedCut,
+  id: string,
+  { graph, activation }: { readonly graph: string; readonly activation: TensorSpec },
+) {
+  return {
+    ...tier,
+    id,
+    place: "edge",
+    precision: detectPrecision(parseModel(graphs.first)),
+    graph,
+    fp16Graph: undefined,
+    serving: undefined,
+    resumes: undefined,
+    // The whole graph's p95 does not apply; `edgetier model calibrate` measures the first stage's.
+    p95Ms: undefined,
+    outputs: [...tier.outputs.filter(({ name }) => name === LOGITS_OUTPUT), activation],
+    calibration: judgement.calibration,
+    exit: { confidence: judgement.exit.confidence },
+    figures: {
+      accuracy: roundMetric(judgement.accuracy),
+      exitShare: roundMetric(judgement.exit.coverage),
+      lossPoints: roundMetric(judgement.exit.lossPoints),
+      shareOfMacs: roundMetric(share),
+      p50MsInWorkerd: roundMetric(judgement.p50Ms),
+      resumedAgreement: roundMetric(judgement.resumed.agreement),
+    },
   };
 }
 

@@ -1,5 +1,5 @@
 // Graph snapshots: takes them in workerd and profiles which engine functions their graphs enter. They are cached in a
-// folder by engine and graph, because each one is slow to make.
+// folder by engine and graph, because each one takes a workerd to make.
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -35,7 +35,7 @@ export interface EdgeGraph {
 }
 
 export interface GraphSnapshot {
-  /** Uncompressed chunks, because the Worker cannot decompress at module scope. */
+  /** The snapshot with uncompressed chunks, which is bundled and read at module scope. */
   readonly uncompressed: EncodedSnapshot;
   readonly pageCount: number;
   readonly profile: EngineProfile;

@@ -1,5 +1,5 @@
-// Walks the instructions of a function body (WebAssembly core specification 3.0, section 5.4): just enough to find calls,
-// blocks and segments, and to know where every instruction ends.
+// Instruction reader: walks the instructions of a function body (WebAssembly core specification 3.0, section 5.4). It
+// finds calls, blocks, data segment uses and the end of every instruction.
 
 import type { ByteReader } from "./byte-stream.ts";
 
@@ -21,25 +21,26 @@ export const OPCODE = {
 
 const OPCODE_PREFIX = { misc: 0xfc, simd: 0xfd, atomic: 0xfe } as const;
 
-/** memory.init and data.drop: what needs the data segments. */
-export const usesDataSegment = ({ opcode: op, operand }: Instruction): boolean =>
-  op === OPCODE_PREFIX.misc && (operand === 8 || operand === 9);
+/** Whether an instruction is memory.init or data.drop, which need the data segments. */
+export const usesDataSegment = ({ opcode, operand }: Instruction): boolean =>
+  opcode === OPCODE_PREFIX.misc && (operand === 8 || operand === 9);
 
 export interface Instruction {
   readonly opcode: number;
-  /** Of its first byte, and of the first byte after it. */
+  /** Offset of the first byte. */
   readonly startOffset: number;
+  /** Offset of the first byte after the instruction. */
   readonly endOffset: number;
-  /** The function of `call` and `ref.func`, the type of `call_indirect`, the number after the prefix 0xfc; 0 for all others. */
+  /** Function of `call` and `ref.func`, type of `call_indirect`, number after the prefix 0xfc; 0 for all others. */
   readonly operand: number;
 }
 
-/** @throws Error for an instruction that is not known here: skipping it wrongly would corrupt what follows. */
+/** @throws Error for an unknown instruction, because skipping it wrongly would corrupt the rest */
 export function readInstruction(reader: ByteReader): Instruction {
-  const start = reader.offset;
-  const op = reader.readByte();
-  const operand = readImmediates(reader, op);
-  return { opcode: op, startOffset: start, endOffset: reader.offset, operand };
+  const startOffset = reader.offset;
+  const opcode = reader.readByte();
+  const operand = readImmediates(reader, opcode);
+  return { opcode, startOffset, endOffset: reader.offset, operand };
 }
 
 function readImmediates(reader: ByteReader, op: number): number {
@@ -63,7 +64,7 @@ function readImmediates(reader: ByteReader, op: number): number {
   else if (op === OPCODE_PREFIX.simd) skipSimdImmediates(reader);
   else if (op === OPCODE_PREFIX.atomic) skipAtomicImmediates(reader);
   else if (!OPCODES_WITHOUT_IMMEDIATES.has(op))
-    throw new Error(`instruction 0x${op.toString(16)} is not known`);
+    throw new Error(`unknown instruction 0x${op.toString(16)}`);
   return 0;
 }
 
@@ -73,14 +74,14 @@ const OPCODES_WITHOUT_IMMEDIATES: ReadonlySet<number> = new Set([
 ]);
 
 function skipMemoryArgument(reader: ByteReader): void {
-  if ((reader.readUleb128() & 0x40) !== 0) throw new Error("several memories are not known");
+  if ((reader.readUleb128() & 0x40) !== 0) throw new Error("multiple memories are unsupported");
   reader.skipLeb128(); // offset
 }
 
 function readMiscImmediates(reader: ByteReader): number {
   const op = reader.readUleb128();
   if (op < 8) return op; // saturating truncations
-  if (op > 17) throw new Error(`instruction 0xfc ${op} is not known`);
+  if (op > 17) throw new Error(`unknown instruction 0xfc ${op}`);
   const indices = op === 8 || op === 10 || op === 12 || op === 14 ? 2 : 1;
   for (let left = indices; left > 0; left--) reader.skipLeb128();
   return op;
@@ -94,7 +95,7 @@ function skipSimdImmediates(reader: ByteReader): void {
   else if (op >= 84 && op <= 91) {
     skipMemoryArgument(reader);
     reader.readByte();
-  } else if (op > 0x114) throw new Error(`instruction 0xfd ${op} is not known`);
+  } else if (op > 0x114) throw new Error(`unknown instruction 0xfd ${op}`);
 }
 
 function skipAtomicImmediates(reader: ByteReader): void {

@@ -1,16 +1,17 @@
-// An engine that notes which of its functions were entered: every function begins by setting a byte of its own, far above
-// the memory that ONNX Runtime uses. Function indices stay what they are.
+// Instruments an engine so that it records which functions are entered. Every function sets its own flag byte first, far
+// above the memory that ONNX Runtime uses. Function indices do not change.
 
 import { ByteWriter } from "./byte-stream.ts";
 import { OPCODE } from "./instructions.ts";
 import { EXTERNAL_KIND, skipLocals, type WasmModule } from "./wasm-module.ts";
 
-/** Where the bytes begin: function n sets byte FLAGS_AT + n. The memory has to be made large enough; it is address space only. */
+/** Offset of the flag bytes: function n sets byte ENTRY_FLAGS_OFFSET + n. The memory must include them; it is only address space. */
 export const ENTRY_FLAGS_OFFSET = 512 * 1024 * 1024;
 
-/** Name under which the instrumented engine exports its mutable global. */
+/** Name under which the instrumented engine exports a mutable global. */
 export const globalExportName = (index: number): string => `global ${index}`;
 
+/** Adds the flags, and exports the mutable globals. */
 export function instrumentFunctions(module: WasmModule): WasmModule {
   const globals = module.globals.flatMap(({ mutable }, index) =>
     mutable ? [{ name: globalExportName(index), kind: EXTERNAL_KIND.global, index }] : [],

@@ -1,4 +1,4 @@
-// The Worker's full engine, to be run in Node: the same WebAssembly, in the same kind of V8.
+// Loads the Worker's full engine in Node, which runs the same WebAssembly in V8 as workerd does.
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import type { EngineModule } from "../../runtime/wasm/engine.ts";
 import type { GlueFactory } from "../../runtime/wasm/ort-glue.ts";
 
-/** @param engineFolder of `edgetier engine prepare` @param source SHA-256 of the full engine */
+/** @param engineFolder output of `edgetier engine prepare` @param source SHA-256 of the full engine */
 export async function loadEngineInNode(
   engineFolder: string,
   source: string,

@@ -1,5 +1,5 @@
-// Makes the full engine from onnxruntime-web: the wasm on a non-shared memory, and glue that runs in workerd. A build
-// product under dist/engine, made anew when its sources change.
+// Prepares the full engine from onnxruntime-web: the WebAssembly with a non-shared memory, and glue that runs in workerd.
+// The result lies under dist/engine and is rebuilt when its sources change.
 
 import { processErrors } from "../../core/process-errors.ts";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
@@ -12,7 +12,7 @@ import { reasonOf } from "../../core/errors.ts";
 import { sha256HexSync } from "../sha256-sync.ts";
 import { encodeWasmModule, parseWasmModule } from "./wasm-module.ts";
 
-/** Raise it when what `prepareEngine` does changes. */
+/** Raise it if a change of this code gives another engine for the same sources. */
 const RECIPE_VERSION = 5;
 const SOURCE_WASM = "onnxruntime-web/ort-wasm-simd-threaded.wasm";
 const SOURCE_GLUE = "onnxruntime-web/ort-wasm-simd-threaded.mjs";
@@ -26,17 +26,18 @@ const engineInfoSchema = z.object({
 });
 
 export interface PreparedEngine {
-  /** Of engine.wasm. */
+  /** Size of engine.wasm. */
   readonly bytes: number;
   readonly gzipBytes: number;
+  /** SHA-256 of engine.wasm. */
   readonly sha256: string;
-  /** Nothing had to be made. */
+  /** Whether an up-to-date engine was there already. */
   readonly cached: boolean;
 }
 
 /**
  * Writes engine.wasm, glue.mjs and engine.json into `outDir`.
- * @throws component_failed if onnxruntime-web is not as this recipe knows it.
+ * @throws component_failed if onnxruntime-web has another structure than this code expects
  */
 export async function prepareEngine(options: {
   outDir: string;
@@ -74,16 +75,19 @@ export async function prepareEngine(options: {
   } catch (error) {
     throw processErrors.componentFailed(
       "engine build",
-      `onnxruntime-web is not as expected: ${reasonOf(error)}`,
+      `onnxruntime-web has an unexpected structure: ${reasonOf(error)}`,
       error,
     );
   }
 }
 
-/** workerd has no threads; and whoever restores an image makes its memory at the image's size, which may be below the package's minimum. */
+/**
+ * Makes the memory non-shared, because workerd has no threads. Lowers its initial size, because a restored snapshot's
+ * memory may be smaller than the package's minimum.
+ */
 function unshareMemory(wasm: Uint8Array): Uint8Array {
   const module = parseWasmModule(wasm);
-  if (!module.memory.isShared) throw new Error("the imported memory is not a shared one");
+  if (!module.memory.isShared) throw new Error("the imported memory is not shared");
   return encodeWasmModule({
     ...module,
     memory: { ...module.memory, isShared: false, initialPages: 1 },
@@ -91,14 +95,17 @@ function unshareMemory(wasm: Uint8Array): Uint8Array {
 }
 
 /**
- * Five changes: the glue never believes that it is in Node; it takes the memory from its caller instead of making a
- * shared one; it does not wait on atomics, which throws on a memory that is not shared; it asks its caller for the
- * time, so that none gets into a snapshot; and it gives its caller what ONNX Runtime prints.
+ * Adapts the glue to workerd in five ways:
+ * - It never detects Node.
+ * - It takes the memory from its caller instead of creating a shared one.
+ * - It does not wait on atomics, which throws on a non-shared memory.
+ * - It reads the time from its caller, so that a snapshot contains no real time.
+ * - It passes ONNX Runtime's output to its caller.
  */
 async function adaptGlue(glue: string): Promise<string> {
   const sharedMemory = "new WebAssembly.Memory({initial:256,maximum:65536,shared:!0})";
   if (glue.split(sharedMemory).length !== 2)
-    throw new Error("the glue does not make its memory where it used to");
+    throw new Error("the glue does not create its memory with the expected expression");
   const { code } = await transform(glue.replace(sharedMemory, "moduleArg.wasmMemory"), {
     format: "esm",
     target: "es2022",

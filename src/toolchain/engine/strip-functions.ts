@@ -1,5 +1,5 @@
-// Cuts an engine down to some of its functions. What was cut and is called after all ends in a trap that tells which
-// function it was; binaryen then removes what nothing refers to any more, and numbers the rest anew.
+// Strips an engine to a set of its functions. A call of a stripped function traps and reports the function's index.
+// Binaryen then removes unreferenced code and renumbers the rest.
 
 import binaryen from "binaryen";
 import { STRIPPED_FUNCTION_EXPORT, LATEST_SLOT_EXPORT } from "../../runtime/wasm/traps.ts";
@@ -8,15 +8,15 @@ import { OPCODE, readInstruction, usesDataSegment } from "./instructions.ts";
 import { encodeWasmModule, EXTERNAL_KIND, skipLocals, type WasmModule } from "./wasm-module.ts";
 
 export interface StripPlan {
-  /** Function indices of the full engine. */
+  /** Function indices in the full engine. */
   readonly keepFunctions: ReadonlySet<number>;
-  /** Exports that do nothing any more: constructors of memory that an image replaces. */
+  /** Exports whose functions become empty: they initialize memory that a snapshot replaces. */
   readonly emptiedExports: readonly string[];
-  /** Values that the globals have once the engine has started. */
+  /** Values of the globals after the engine has started. */
   readonly globalValues: readonly number[];
 }
 
-/** The engine's features, and no more: with others binaryen writes encodings that workerd refuses. */
+/** Exactly the engine's features. With more, binaryen would write encodings that workerd rejects. */
 const WASM_FEATURES =
   binaryen.Features.Atomics |
   binaryen.Features.MutableGlobals |
@@ -26,30 +26,39 @@ const WASM_FEATURES =
   binaryen.Features.BulkMemoryOpt |
   binaryen.Features.SignExt;
 
-/** @throws Error if the result is not valid */
+/** Indices of the globals that report a trap. */
+interface TrapGlobals {
+  readonly strippedFunction: number;
+  readonly latestSlot: number;
+}
+
+/** @throws Error if the result is not a valid module */
 export function stripFunctions(module: WasmModule, plan: StripPlan): Uint8Array<ArrayBuffer> {
-  const { importedFunctionCount: importedFunctions } = module;
-  const kept = (index: number) => index < importedFunctions || plan.keepFunctions.has(index);
-  const empty = new Set(
+  const { importedFunctionCount } = module;
+  const isKept = (index: number) => index < importedFunctionCount || plan.keepFunctions.has(index);
+  const emptied = new Set(
     module.exports
       .filter(({ name }) => plan.emptiedExports.includes(name))
       .map(({ index }) => index),
   );
-  const [cutFunction, latestSlot] = [module.globals.length, module.globals.length + 1];
-  const bodies = module.functionBodies.map((body, position) => {
-    const index = importedFunctions + position;
-    if (empty.has(index)) return Uint8Array.of(0, OPCODE.end);
-    return kept(index)
-      ? replaceStrippedCalls(index, body, kept, cutFunction, latestSlot)
-      : createTrapBody(index, cutFunction);
+  const trapGlobals = {
+    strippedFunction: module.globals.length,
+    latestSlot: module.globals.length + 1,
+  };
+  const functionBodies = module.functionBodies.map((body, position) => {
+    const index = importedFunctionCount + position;
+    if (emptied.has(index)) return Uint8Array.of(0, OPCODE.end);
+    return isKept(index)
+      ? replaceStrippedCalls(index, body, isKept, trapGlobals)
+      : createTrapBody(index, trapGlobals);
   });
   return eliminateDeadCode(
     encodeWasmModule({
       ...module,
-      functionBodies: bodies,
+      functionBodies,
       memory: { ...module.memory, initialPages: 1 },
       tableSlots: module.tableSlots.map((index) =>
-        index !== undefined && kept(index) ? index : undefined,
+        index !== undefined && isKept(index) ? index : undefined,
       ),
       globals: [
         ...module.globals.map((global, index) => ({
@@ -61,8 +70,12 @@ export function stripFunctions(module: WasmModule, plan: StripPlan): Uint8Array<
       ],
       exports: [
         ...module.exports,
-        { name: STRIPPED_FUNCTION_EXPORT, kind: EXTERNAL_KIND.global, index: cutFunction },
-        { name: LATEST_SLOT_EXPORT, kind: EXTERNAL_KIND.global, index: latestSlot },
+        {
+          name: STRIPPED_FUNCTION_EXPORT,
+          kind: EXTERNAL_KIND.global,
+          index: trapGlobals.strippedFunction,
+        },
+        { name: LATEST_SLOT_EXPORT, kind: EXTERNAL_KIND.global, index: trapGlobals.latestSlot },
       ],
       startFunction: undefined,
       includeData: false,
@@ -70,54 +83,61 @@ export function stripFunctions(module: WasmModule, plan: StripPlan): Uint8Array<
   );
 }
 
-function writeTrap(out: ByteWriter, index: number, cutFunction: number): ByteWriter {
+function writeTrap(out: ByteWriter, index: number, { strippedFunction }: TrapGlobals): ByteWriter {
   return out
     .writeByte(OPCODE.i32Const)
     .writeSleb128(index)
     .writeByte(OPCODE.globalSet)
-    .writeUleb128(cutFunction)
+    .writeUleb128(strippedFunction)
     .writeByte(OPCODE.unreachable);
 }
 
-const createTrapBody = (index: number, cutFunction: number): Uint8Array =>
-  writeTrap(new ByteWriter().writeUleb128(0), index, cutFunction).writeByte(OPCODE.end).finish();
+const createTrapBody = (index: number, trapGlobals: TrapGlobals): Uint8Array =>
+  writeTrap(new ByteWriter().writeUleb128(0), index, trapGlobals).writeByte(OPCODE.end).finish();
 
-/** Calls of cut functions, and uses of data segments, become traps, and what follows is dropped; indirect calls note their slot. */
+/**
+ * Replaces calls of stripped functions and uses of data segments by traps, and drops the code after a trap. Indirect calls
+ * record their table slot.
+ */
 function replaceStrippedCalls(
   index: number,
   body: Uint8Array,
-  kept: (index: number) => boolean,
-  cutFunction: number,
-  latestSlot: number,
+  isKept: (index: number) => boolean,
+  trapGlobals: TrapGlobals,
 ): Uint8Array {
   const reader = skipLocals(body);
   const out = new ByteWriter().writeBytes(body.subarray(0, reader.offset));
-  /** Nesting below the block in which a trap has ended the code; undefined while code is live. */
+  /** Nesting depth below the block whose code a trap has ended; undefined while code is live. */
   let deadDepth: number | undefined;
   while (!reader.isAtEnd) {
     const instruction = readInstruction(reader);
-    const { opcode: op, startOffset: start, endOffset: end, operand } = instruction;
+    const { opcode, startOffset, endOffset, operand } = instruction;
     if (deadDepth !== undefined) {
-      if (op === OPCODE.block || op === OPCODE.loop || op === OPCODE.if) deadDepth++;
-      else if (deadDepth > 0 && op === OPCODE.end) deadDepth--;
-      else if (deadDepth === 0 && (op === OPCODE.end || op === OPCODE.else)) deadDepth = undefined;
+      deadDepth = updateDeadDepth(deadDepth, opcode);
       if (deadDepth !== undefined) continue;
     }
-    const callsCut = op === OPCODE.call && !kept(operand);
-    if (callsCut || usesDataSegment(instruction)) {
-      writeTrap(out, callsCut ? operand : index, cutFunction);
+    const callsStripped = opcode === OPCODE.call && !isKept(operand);
+    if (callsStripped || usesDataSegment(instruction)) {
+      writeTrap(out, callsStripped ? operand : index, trapGlobals);
       deadDepth = 0;
       continue;
     }
-    if (op === OPCODE.callIndirect)
+    if (opcode === OPCODE.callIndirect)
       out
         .writeByte(OPCODE.globalSet)
-        .writeUleb128(latestSlot)
+        .writeUleb128(trapGlobals.latestSlot)
         .writeByte(OPCODE.globalGet)
-        .writeUleb128(latestSlot);
-    out.writeBytes(body.subarray(start, end));
+        .writeUleb128(trapGlobals.latestSlot);
+    out.writeBytes(body.subarray(startOffset, endOffset));
   }
   return out.finish();
+}
+
+/** @returns undefined if the instruction ends the dead code */
+function updateDeadDepth(depth: number, opcode: number): number | undefined {
+  if (opcode === OPCODE.block || opcode === OPCODE.loop || opcode === OPCODE.if) return depth + 1;
+  if (depth > 0) return opcode === OPCODE.end ? depth - 1 : depth;
+  return opcode === OPCODE.end || opcode === OPCODE.else ? undefined : depth;
 }
 
 function eliminateDeadCode(wasm: Uint8Array): Uint8Array<ArrayBuffer> {
@@ -131,7 +151,7 @@ function eliminateDeadCode(wasm: Uint8Array): Uint8Array<ArrayBuffer> {
       "remove-unused-module-elements",
       "reorder-functions",
     ]);
-    if (module.validate() !== 1) throw new Error("the cut engine is not a valid module");
+    if (module.validate() !== 1) throw new Error("the stripped engine is not a valid module");
     return new Uint8Array(module.emitBinary());
   } finally {
     module.dispose();

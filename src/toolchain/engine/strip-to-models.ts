@@ -1,5 +1,5 @@
-// Cuts the full engine to what the deployment's graphs enter, and believes the result only when it has given the full
-// engine's bytes, in workerd, on inputs that it was not profiled with.
+// Strips the full engine to the functions that the deployment's graphs enter, and validates the result in workerd. It must
+// return the full engine's bytes for inputs that it was not profiled with.
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,10 +13,9 @@ import type { EdgeGraph, GraphSnapshot } from "./graph-snapshots.ts";
 import { parseWasmModule, type WasmModule } from "./wasm-module.ts";
 import { openSandbox } from "./sandbox/sandbox.ts";
 
-/** Validations, each with what the one before it missed. */
+/** Each round keeps, in addition, the functions that the previous one missed. */
 const MAX_VALIDATION_ROUNDS = 4;
 
-/** A graph of which there is a snapshot. */
 export interface SnapshottedGraph<Graph extends EdgeGraph = EdgeGraph> {
   readonly graph: Graph;
   readonly snapshot: GraphSnapshot;
@@ -36,86 +35,93 @@ type GraphValidation = EngineReport["validation"][number];
 export interface StripToModelsOptions {
   readonly config: DeploymentConfig;
   readonly trappedFunctions?: readonly StrippedFunction[];
-  /** Of the full engine. */
+  /** Folder of the full engine. */
   readonly engineFolder: string;
-  /** SHA-256 of the full engine. */
   readonly fullEngineSha256: string;
   readonly log: (line: string) => void;
 }
 
-/** @throws component_failed where workerd cannot be run */
+/** @throws component_failed if workerd cannot be started */
 export async function stripToModels(
-  usable: readonly SnapshottedGraph[],
+  snapshotted: readonly SnapshottedGraph[],
   options: StripToModelsOptions,
 ): Promise<StripOutcome> {
-  const [first] = usable;
+  const [first] = snapshotted;
   if (first === undefined) return { kind: "full", reason: "no edge tier has a snapshot" };
   const { globals, startExports } = first.snapshot.profile;
-  if (usable.some(({ snapshot }) => String(snapshot.profile.globals) !== String(globals)))
+  if (snapshotted.some(({ snapshot }) => String(snapshot.profile.globals) !== String(globals)))
     return { kind: "full", reason: "the snapshots need different globals" };
 
   const { config, engineFolder, log } = options;
   const module = parseWasmModule(await readFile(join(engineFolder, "engine.wasm")));
-  const why = collectKeepReasons(module, usable, options);
+  const keepReasons = collectKeepReasons(module, snapshotted, options);
   for (let round = 1; ; round++) {
-    log(`cutting the engine to ${why.size} functions that were entered`);
+    log(`stripping the engine to ${keepReasons.size} functions that were entered`);
     const engine = stripToBudget(
       module,
-      new Set(why.keys()),
+      new Set(keepReasons.keys()),
       { emptiedExports: startExports, globalValues: globals },
       config.engineGzipBytes,
     );
-    log(`validating it in workerd: ${Math.round(engine.gzipBytes / 1000)} kB gzip`);
-    const result = await validateEngine(engine, usable, options);
+    log(
+      `validating the stripped engine in workerd: ${Math.round(engine.gzipBytes / 1000)} kB gzip`,
+    );
+    const result = await validateEngine(engine, snapshotted, options);
     if ("reason" in result) return { kind: "full", reason: result.reason };
-    const { validation, missingFunctions: missed } = result;
+    const { validation, missingFunctions } = result;
     const failed = validation.filter(({ different }) => different > 0);
     if (failed.length === 0)
       return {
         kind: "stripped",
         engine,
-        functions: describeFunctions(module, engine, why),
+        functions: describeFunctions(module, engine, keepReasons),
         validation,
       };
-    if (missed.length === 0 || round === MAX_VALIDATION_ROUNDS)
-      return {
-        kind: "full",
-        reason: `the cut engine did not pass its tests: ${failed.map(({ graph, different, inputs }) => `${different} of ${inputs} inputs of ${graph}`).join(", ")}`,
-      };
-    for (const one of missed) addKeepReason(module, why, one, "validation", log);
+    if (missingFunctions.length === 0 || round === MAX_VALIDATION_ROUNDS)
+      return { kind: "full", reason: describeFailures(failed) };
+    for (const missing of missingFunctions)
+      addKeepReason(module, keepReasons, missing, "validation", log);
   }
 }
 
-/** Numbers of the functions that must be kept, and the reason. */
+const describeFailures = (failed: readonly GraphValidation[]): string =>
+  `the stripped engine failed its validation: ${failed.map(({ graph, different, inputs }) => `${different} of ${inputs} inputs of ${graph}`).join(", ")}`;
+
+/** Reasons for keeping a function, by its index in the full engine. */
+type KeepReasons = Map<number, string>;
+
 function collectKeepReasons(
   module: WasmModule,
-  usable: readonly SnapshottedGraph[],
-  { config, trappedFunctions: trapped = [], log }: StripToModelsOptions,
-): Map<number, string> {
-  const why = new Map<number, string>();
-  for (const { graph, snapshot } of usable) {
+  snapshotted: readonly SnapshottedGraph[],
+  { config, trappedFunctions = [], log }: StripToModelsOptions,
+): KeepReasons {
+  const reasons: KeepReasons = new Map();
+  for (const { graph, snapshot } of snapshotted) {
     for (const index of snapshot.profile.entered)
-      why.set(index, [why.get(index), `${graph.model}/${graph.tier}`].filter(Boolean).join(" "));
+      reasons.set(
+        index,
+        [reasons.get(index), `${graph.model}/${graph.tier}`].filter(Boolean).join(" "),
+      );
   }
   for (const index of config.keepFunctions)
-    addKeepReason(module, why, { function: index }, "configuration", log);
-  for (const one of trapped) addKeepReason(module, why, one, "trap log", log);
-  return why;
+    addKeepReason(module, reasons, { function: index }, "configuration", log);
+  for (const trapped of trappedFunctions) addKeepReason(module, reasons, trapped, "trap log", log);
+  return reasons;
 }
 
 function addKeepReason(
   module: WasmModule,
-  why: Map<number, string>,
-  cut: StrippedFunction,
+  reasons: KeepReasons,
+  stripped: StrippedFunction,
   reason: string,
   log: (line: string) => void,
 ): void {
-  const index = "slot" in cut ? module.tableSlots[cut.slot] : cut.function;
-  const known =
+  const index = "slot" in stripped ? module.tableSlots[stripped.slot] : stripped.function;
+  const exists =
     index !== undefined &&
     module.functionBodies[index - module.importedFunctionCount] !== undefined;
-  if (!known) log(`${JSON.stringify(cut)} (${reason}) is no function of this engine`);
-  else if (!why.has(index)) why.set(index, reason);
+  if (!exists) log(`${JSON.stringify(stripped)} (${reason}) is not a function of this engine`);
+  else if (!reasons.has(index)) reasons.set(index, reason);
 }
 
 type ValidationResult =
@@ -127,34 +133,34 @@ type ValidationResult =
 
 async function validateEngine(
   engine: StrippedEngine,
-  usable: readonly SnapshottedGraph[],
-  { engineFolder, fullEngineSha256: source }: StripToModelsOptions,
+  snapshotted: readonly SnapshottedGraph[],
+  { engineFolder, fullEngineSha256 }: StripToModelsOptions,
 ): Promise<ValidationResult> {
   const sandbox = await openSandbox({
     engineFolder,
-    fullEngineSha256: source,
+    fullEngineSha256,
     derivedEngine: engine.wasm,
   });
   const validation: GraphValidation[] = [];
-  const missed: StrippedFunction[] = [];
+  const missingFunctions: StrippedFunction[] = [];
   try {
-    for (const { graph, snapshot } of usable) {
-      const {
-        inputCount: inputs,
-        differentCount: different,
-        missingFunctions: cut,
-      } = await sandbox.validate(
+    for (const { graph, snapshot } of snapshotted) {
+      const result = await sandbox.validate(
         snapshot.uncompressed,
         graph.bytes,
         graph.sha256,
         createValidationInputs(graph.inputs),
       );
-      validation.push({ graph: `${graph.model}/${graph.tier}`, inputs, different });
-      missed.push(...cut);
+      validation.push({
+        graph: `${graph.model}/${graph.tier}`,
+        inputs: result.inputCount,
+        different: result.differentCount,
+      });
+      missingFunctions.push(...result.missingFunctions);
     }
-    return { validation, missingFunctions: missed };
+    return { validation, missingFunctions };
   } catch (error) {
-    return { reason: `the cut engine does not start: ${reasonOf(error)}` };
+    return { reason: `the stripped engine does not start: ${reasonOf(error)}` };
   } finally {
     await sandbox.close();
   }
@@ -162,14 +168,14 @@ async function validateEngine(
 
 function describeFunctions(
   module: WasmModule,
-  { keepFunctions: kept }: StrippedEngine,
-  why: ReadonlyMap<number, string>,
+  { keepFunctions }: StrippedEngine,
+  keepReasons: KeepReasons,
 ): KeptFunctionReport[] {
-  return [...kept]
+  return [...keepFunctions]
     .toSorted((a, b) => a - b)
     .map((number) => ({
       number,
       bytes: module.functionBodies[number - module.importedFunctionCount]?.byteLength ?? 0,
-      why: why.get(number) ?? "called by one that is kept",
+      why: keepReasons.get(number) ?? "called by a kept function",
     }));
 }

@@ -1,5 +1,5 @@
-// Inputs made from nothing but what a graph declares: to warm a session up, to profile an engine, and to validate it on
-// others than it was profiled with.
+// Synthetic inputs, derived from a graph's declared inputs alone. They warm up sessions, profile engines, and validate
+// engines on other inputs than the profiled ones.
 
 import {
   countElements,
@@ -13,7 +13,7 @@ import { seededRandom } from "../seeded-random.ts";
 
 type ValuePattern = "random" | "zeros" | "huge";
 
-/** Elements of one row above which few batches are tried: a run takes long. */
+/** Above this row size only few batches are tried, because each run takes long. */
 const LARGE_ROW_ELEMENTS = 50_000;
 const PROFILING_SIZES = {
   batches: [1, 2, 3, 4, 5, 8, 16, 32],
@@ -26,7 +26,7 @@ const VALIDATION_SIZES = {
   lengths: [1, 4, 6, 9, 17, 31, 50, 80],
 };
 
-/** The shapes that a session should be ready for: one short input, one long, and a batch. */
+/** Creates inputs of the shapes that a session should be ready for: a short one, a long one, and a batch. */
 export function createWarmUpInputs(specs: readonly TensorSpec[]): NamedTensors[] {
   return [
     createInput(specs, 1, 8, "random", 1),
@@ -35,10 +35,13 @@ export function createWarmUpInputs(specs: readonly TensorSpec[]): NamedTensors[]
   ];
 }
 
-/** Sizes of every kind, none and empty among them, and values of every kind; `huge` ones take the error paths, for example indices that are out of range. */
+/**
+ * Creates inputs of all kinds of sizes, including empty ones, with all kinds of values. Huge values enter the error paths,
+ * for example as indices out of range.
+ */
 export const createProfilingInputs = (specs: readonly TensorSpec[]): NamedTensors[] =>
   createInputs(specs, PROFILING_SIZES, 1_000);
-/** Other sizes and other values than `createProfilingInputs`. */
+/** Creates inputs of other sizes and values than `createProfilingInputs`. */
 export const createValidationInputs = (specs: readonly TensorSpec[]): NamedTensors[] =>
   createInputs(specs, VALIDATION_SIZES, 2_000);
 
@@ -47,10 +50,10 @@ function createInputs(
   sizes: typeof PROFILING_SIZES,
   firstSeed: number,
 ): NamedTensors[] {
-  const rowIsLarge = specs.some(
+  const isLargeRow = specs.some(
     (spec) => countElements(spec.name, resolveShape(spec.shape, 1, 1)) > LARGE_ROW_ELEMENTS,
   );
-  const batches = !hasDynamicBatch(specs) ? [1] : rowIsLarge ? sizes.fewBatches : sizes.batches;
+  const batches = !hasDynamicBatch(specs) ? [1] : isLargeRow ? sizes.fewBatches : sizes.batches;
   const lengths = hasDynamicLength(specs) ? sizes.lengths : [1];
   const pairs = batches.flatMap((batch) => lengths.map((length) => [batch, length] as const));
   const longest = lengths.at(-1) ?? 1;
@@ -64,7 +67,8 @@ function createInputs(
     ),
     ...(hasDynamicBatch(specs) ? [createInput(specs, 0, 1, "zeros", firstSeed)] : []),
     ...(hasDynamicLength(specs) ? [createInput(specs, 1, 0, "zeros", firstSeed)] : []),
-    createInput(specs, 1, 1, "random", firstSeed + 500), // after the errors, all must work as before
+    // A normal input comes last, because the session must still work after the errors.
+    createInput(specs, 1, 1, "random", firstSeed + 500),
   ];
 }
 
@@ -88,13 +92,9 @@ function createInput(
   return Object.fromEntries(
     specs.map(({ name, datatype, shape: declared }, position) => {
       const shape = resolveShape(declared, batch, length);
-      const next = seededRandom(seed * 31 + position);
-      const data = createValues(
-        datatype as NumericDatatype,
-        countElements(name, shape),
-        values,
-        next,
-      );
+      const random = seededRandom(seed * 31 + position);
+      const count = countElements(name, shape);
+      const data = createValues(datatype as NumericDatatype, count, values, random);
       return [name, { datatype, shape, data } as Tensor];
     }),
   );
@@ -104,27 +104,24 @@ function createValues(
   datatype: NumericDatatype,
   count: number,
   values: ValuePattern,
-  next: () => number,
+  random: () => number,
 ): Tensor["data"] {
   const data = new typedArrays[datatype](count);
   if (values === "zeros") return data;
-  const wide = data instanceof BigInt64Array || data instanceof BigUint64Array;
-  const real = data instanceof Float32Array || data instanceof Float64Array;
-  const huge = real ? 1e30 : 2 ** (8 * data.BYTES_PER_ELEMENT - 2);
+  const isBigInt = data instanceof BigInt64Array || data instanceof BigUint64Array;
+  const isFloat = data instanceof Float32Array || data instanceof Float64Array;
+  const huge = isFloat ? 1e30 : 2 ** (8 * data.BYTES_PER_ELEMENT - 2);
   for (let index = 0; index < count; index++) {
-    // Whole numbers stay 0 and 1: they are indices as likely as not, and every vocabulary has those.
-    const value =
-      values === "huge"
-        ? huge
-        : real
-          ? 2 * next() - 1
-          : datatype === "UINT8" || datatype === "INT8"
-            ? Math.floor(next() * 128)
-            : next() < 0.5
-              ? 0
-              : 1;
-    if (wide) data[index] = BigInt(value);
+    const value = values === "huge" ? huge : drawValue(datatype, isFloat, random);
+    if (isBigInt) data[index] = BigInt(value);
     else data[index] = value;
   }
   return data;
+}
+
+function drawValue(datatype: NumericDatatype, isFloat: boolean, random: () => number): number {
+  if (isFloat) return 2 * random() - 1;
+  if (datatype === "UINT8" || datatype === "INT8") return Math.floor(random() * 128);
+  // Other integers are often indices, and every vocabulary has the indices 0 and 1.
+  return random() < 0.5 ? 0 : 1;
 }

@@ -1,4 +1,4 @@
-// The snapshots that a model project is published with.
+// Tier snapshots: attaches to a model project the snapshots of its edge tiers, for publishing.
 
 import type { PublishSource, TierSnapshot } from "../../registry/publish.ts";
 import { PAGE_BYTES } from "../../runtime/wasm/engine.ts";
@@ -7,9 +7,9 @@ import { collectEdgeGraphs } from "../edge-graphs.ts";
 import { compressSnapshot, createSnapshots, type SnapshotOptions } from "./graph-snapshots.ts";
 
 export interface ProjectSnapshots {
-  /** With the snapshots of its edge tiers. */
+  /** The project with the snapshots of its edge tiers. */
   readonly source: PublishSource;
-  /** Edge tiers of which none could be made, and why. */
+  /** Edge tiers without a snapshot, and why. */
   readonly skippedTiers: readonly { readonly tier: string; readonly reason: string }[];
 }
 
@@ -19,13 +19,13 @@ export async function attachSnapshots(
   options: SnapshotOptions,
 ): Promise<ProjectSnapshots> {
   const graphs = collectEdgeGraphs(source);
-  const made = await createSnapshots(graphs, options);
+  const results = await createSnapshots(graphs, options);
   const snapshots = new Map<string, TierSnapshot>();
-  const without: { tier: string; reason: string }[] = [];
+  const skippedTiers: { tier: string; reason: string }[] = [];
   for (const { tier, sha256 } of graphs) {
-    const snapshot = made.get(sha256);
+    const snapshot = results.get(sha256);
     if (snapshot === undefined || "reason" in snapshot)
-      without.push({ tier, reason: snapshot?.reason ?? "it was not made" });
+      skippedTiers.push({ tier, reason: snapshot?.reason ?? "no snapshot was taken" });
     else {
       const { bytes, head } = await compressSnapshot(snapshot, options.engineSha256, sha256);
       snapshots.set(tier, {
@@ -37,5 +37,5 @@ export async function attachSnapshots(
       });
     }
   }
-  return { source: { ...source, snapshots }, skippedTiers: without };
+  return { source: { ...source, snapshots }, skippedTiers };
 }

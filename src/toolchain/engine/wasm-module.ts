@@ -1,5 +1,5 @@
-// A WebAssembly binary as the parts that the engine build changes; everything else stays the bytes it was
-// (core specification 3.0, section 5.5). Function indices count imported functions first.
+// WebAssembly module: parses a binary into the parts that the engine build changes, and encodes it again. All other bytes
+// stay the same (core specification 3.0, section 5.5). Function indices count imported functions first.
 
 import { ByteReader, ByteWriter } from "./byte-stream.ts";
 import { OPCODE } from "./instructions.ts";
@@ -22,7 +22,7 @@ export const SECTION_ID = {
 export const EXTERNAL_KIND = { function: 0, table: 1, memory: 2, global: 3 } as const;
 const LIMITS_FLAGS = { withMaximum: 1, sharedWithMaximum: 3 } as const;
 
-/** In pages of 64 KiB. */
+/** Limits in pages of 64 KiB. */
 export interface MemoryLimits {
   initialPages: number;
   maximumPages: number;
@@ -37,35 +37,35 @@ export interface WasmExport {
 
 export interface WasmModule {
   readonly importedFunctionCount: number;
-  /** Of the one imported memory; changing it changes the module. */
+  /** Limits of the one imported memory; changing them changes the module. */
   readonly memory: MemoryLimits;
-  /** Of the defined functions, with their local declarations and `end`. */
+  /** Bodies of the defined functions, with their local declarations and `end`. */
   readonly functionBodies: Uint8Array[];
-  /** Function of every slot of the table; undefined is null. */
+  /** Function index of each table slot; undefined is null. */
   readonly tableSlots: (number | undefined)[];
   readonly exports: WasmExport[];
-  /** All defined here, all i32, with the value they start with. */
+  /** Globals with their initial values. All are defined in the module, and all are i32. */
   readonly globals: { readonly mutable: boolean; value: number }[];
   startFunction: number | undefined;
-  /** False leaves the data segments out. */
+  /** False omits the data segments. */
   includeData: boolean;
-  /** Sections by their number, as they were. */
+  /** Unchanged sections by their number. */
   readonly rawSections: ReadonlyMap<number, Uint8Array>;
 }
 
-/** @throws Error if the binary has a form that onnxruntime-web's engine does not have */
+/** Supports only the forms that occur in onnxruntime-web's engine. @throws Error for any other form */
 export function parseWasmModule(bytes: Uint8Array): WasmModule {
-  const raw = new Map<number, Uint8Array>();
+  const rawSections = new Map<number, Uint8Array>();
   const reader = new ByteReader(bytes, 8);
   while (!reader.isAtEnd) {
     const id = reader.readByte();
     const content = reader.readBytes(reader.readUleb128());
-    if (id !== SECTION_ID.custom) raw.set(id, content);
+    if (id !== SECTION_ID.custom) rawSections.set(id, content);
   }
-  const section = (id: number) => new ByteReader(raw.get(id) ?? Uint8Array.of(0));
-  const { importedFunctions, memory } = readImports(section(SECTION_ID.import));
+  const section = (id: number) => new ByteReader(rawSections.get(id) ?? Uint8Array.of(0));
+  const { importedFunctionCount, memory } = readImports(section(SECTION_ID.import));
   return {
-    importedFunctionCount: importedFunctions,
+    importedFunctionCount,
     memory,
     functionBodies: readVector(section(SECTION_ID.code), (code) =>
       code.readBytes(code.readUleb128()),
@@ -77,26 +77,28 @@ export function parseWasmModule(bytes: Uint8Array): WasmModule {
       index: exports.readUleb128(),
     })),
     globals: readVector(section(SECTION_ID.global), readGlobal),
-    startFunction: raw.has(SECTION_ID.start) ? section(SECTION_ID.start).readUleb128() : undefined,
+    startFunction: rawSections.has(SECTION_ID.start)
+      ? section(SECTION_ID.start).readUleb128()
+      : undefined,
     includeData: true,
-    rawSections: raw,
+    rawSections,
   };
 }
 
 export function encodeWasmModule(module: WasmModule): Uint8Array<ArrayBuffer> {
   const writer = new ByteWriter().writeBytes(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0));
-  const section = (id: number, content: Uint8Array | undefined) => {
+  const writeSection = (id: number, content: Uint8Array | undefined) => {
     if (content !== undefined)
       writer.writeByte(id).writeUleb128(content.byteLength).writeBytes(content);
   };
-  section(SECTION_ID.type, module.rawSections.get(SECTION_ID.type));
-  section(
+  writeSection(SECTION_ID.type, module.rawSections.get(SECTION_ID.type));
+  writeSection(
     SECTION_ID.import,
     replaceMemoryLimits(module.rawSections.get(SECTION_ID.import) as Uint8Array, module.memory),
   );
-  section(SECTION_ID.function, module.rawSections.get(SECTION_ID.function));
-  section(SECTION_ID.table, module.rawSections.get(SECTION_ID.table));
-  section(
+  writeSection(SECTION_ID.function, module.rawSections.get(SECTION_ID.function));
+  writeSection(SECTION_ID.table, module.rawSections.get(SECTION_ID.table));
+  writeSection(
     SECTION_ID.global,
     encodeVector(module.globals, (out, { mutable, value }) =>
       out
@@ -105,28 +107,28 @@ export function encodeWasmModule(module: WasmModule): Uint8Array<ArrayBuffer> {
         .writeByte(OPCODE.end),
     ),
   );
-  section(
+  writeSection(
     SECTION_ID.export,
     encodeVector(module.exports, (out, { name, kind, index }) =>
       out.writeName(name).writeByte(kind).writeUleb128(index),
     ),
   );
   if (module.startFunction !== undefined)
-    section(SECTION_ID.start, new ByteWriter().writeUleb128(module.startFunction).finish());
-  section(SECTION_ID.element, encodeSlots(module.tableSlots));
+    writeSection(SECTION_ID.start, new ByteWriter().writeUleb128(module.startFunction).finish());
+  writeSection(SECTION_ID.element, encodeSlots(module.tableSlots));
   if (module.includeData)
-    section(SECTION_ID.dataCount, module.rawSections.get(SECTION_ID.dataCount));
-  section(
+    writeSection(SECTION_ID.dataCount, module.rawSections.get(SECTION_ID.dataCount));
+  writeSection(
     SECTION_ID.code,
     encodeVector(module.functionBodies, (out, body) =>
       out.writeUleb128(body.byteLength).writeBytes(body),
     ),
   );
-  if (module.includeData) section(SECTION_ID.data, module.rawSections.get(SECTION_ID.data));
+  if (module.includeData) writeSection(SECTION_ID.data, module.rawSections.get(SECTION_ID.data));
   return writer.finish();
 }
 
-/** Where a body's instructions begin. */
+/** @returns a reader at the first instruction of a function body */
 export function skipLocals(body: Uint8Array): ByteReader {
   const reader = new ByteReader(body);
   for (let groups = reader.readUleb128(); groups > 0; groups--) {
@@ -149,8 +151,11 @@ function encodeVector<Item>(
   return out.finish();
 }
 
-function readImports(reader: ByteReader): { importedFunctions: number; memory: MemoryLimits } {
-  let importedFunctions = 0;
+function readImports(reader: ByteReader): {
+  importedFunctionCount: number;
+  memory: MemoryLimits;
+} {
+  let importedFunctionCount = 0;
   let memory: MemoryLimits | undefined;
   for (let left = reader.readUleb128(); left > 0; left--) {
     reader.readName();
@@ -158,18 +163,18 @@ function readImports(reader: ByteReader): { importedFunctions: number; memory: M
     const kind = reader.readByte();
     if (kind === EXTERNAL_KIND.function) {
       reader.readUleb128();
-      importedFunctions++;
+      importedFunctionCount++;
     } else if (kind === EXTERNAL_KIND.memory) memory = readLimits(reader);
-    else throw new Error(`imports of kind ${kind} are not known`);
+    else throw new Error(`unsupported import of kind ${kind}`);
   }
   if (memory === undefined) throw new Error("the module imports no memory");
-  return { importedFunctions, memory };
+  return { importedFunctionCount, memory };
 }
 
 function readLimits(reader: ByteReader): MemoryLimits {
   const flags = reader.readByte();
   if (flags !== LIMITS_FLAGS.withMaximum && flags !== LIMITS_FLAGS.sharedWithMaximum)
-    throw new Error(`memory limits of form ${flags} are not known`);
+    throw new Error(`unsupported memory limits with flags ${flags}`);
   return {
     initialPages: reader.readUleb128(),
     maximumPages: reader.readUleb128(),
@@ -179,7 +184,7 @@ function readLimits(reader: ByteReader): MemoryLimits {
 
 function replaceMemoryLimits(
   imports: Uint8Array,
-  { initialPages, maximumPages, isShared: shared }: MemoryLimits,
+  { initialPages, maximumPages, isShared }: MemoryLimits,
 ): Uint8Array {
   const reader = new ByteReader(imports);
   for (let left = reader.readUleb128(); left > 0; left--) {
@@ -190,7 +195,7 @@ function replaceMemoryLimits(
       const out = new ByteWriter().writeBytes(imports.subarray(0, reader.offset));
       readLimits(reader);
       out
-        .writeByte(shared ? LIMITS_FLAGS.sharedWithMaximum : LIMITS_FLAGS.withMaximum)
+        .writeByte(isShared ? LIMITS_FLAGS.sharedWithMaximum : LIMITS_FLAGS.withMaximum)
         .writeUleb128(initialPages)
         .writeUleb128(maximumPages);
       return out.writeBytes(imports.subarray(reader.offset)).finish();
@@ -200,8 +205,8 @@ function replaceMemoryLimits(
 }
 
 function readTableSize(reader: ByteReader): number {
-  if (reader.readUleb128() !== 1) throw new Error("the module does not have exactly one table");
-  reader.readBytes(2); // funcref, limits with a maximum
+  if (reader.readUleb128() !== 1) throw new Error("the module must have exactly one table");
+  reader.readBytes(2); // These bytes are funcref, and limits with a maximum.
   return reader.readUleb128();
 }
 
@@ -209,7 +214,7 @@ function readSlots(reader: ByteReader, size: number): (number | undefined)[] {
   const slots = Array.from<number | undefined>({ length: size });
   for (let left = reader.readUleb128(); left > 0; left--) {
     if (reader.readUleb128() !== 0)
-      throw new Error("element segments must be active, of functions");
+      throw new Error("element segments must be active and contain functions");
     const offset = readConstant(reader);
     readVector(reader, (functions) => functions.readUleb128()).forEach(
       (index, position) => (slots[offset + position] = index),
@@ -218,7 +223,7 @@ function readSlots(reader: ByteReader, size: number): (number | undefined)[] {
   return slots;
 }
 
-/** One active segment for every run of slots that are not null. */
+/** Encodes one active segment for each run of non-null slots. */
 function encodeSlots(slots: readonly (number | undefined)[]): Uint8Array {
   const runs: { offset: number; functions: number[] }[] = [];
   slots.forEach((index, slot) => {
@@ -244,7 +249,7 @@ function readGlobal(reader: ByteReader): { mutable: boolean; value: number } {
   return { mutable: reader.readByte() === 1, value: readConstant(reader) };
 }
 
-/** i32.const and end */
+/** Reads the constant expression `i32.const value end`. */
 function readConstant(reader: ByteReader): number {
   if (reader.readByte() !== OPCODE.i32Const) throw new Error("constants must be i32.const");
   let value = 0;
@@ -255,6 +260,6 @@ function readConstant(reader: ByteReader): number {
     value |= (byte & 0x7f) << shift;
     shift += 7;
   } while (byte >= 0x80);
-  if (reader.readByte() !== OPCODE.end) throw new Error("constants must be one instruction");
+  if (reader.readByte() !== OPCODE.end) throw new Error("constants must be a single instruction");
   return shift < 32 && (byte & 0x40) !== 0 ? value | (-1 << shift) : value;
 }

@@ -1,4 +1,5 @@
-// Figures of a cascade on labelled samples, from the answers that each tier gives to all of them.
+// Cascade metrics: computes a cascade's accuracy, tier shares and costs on labeled samples, from every tier's answers to
+// all of them.
 
 import type { TierPrediction } from "../../cascade/calibration.ts";
 import { type ExitRule, shouldExit } from "../../cascade/early-exit.ts";
@@ -7,24 +8,24 @@ export interface TierAnswers {
   readonly id: string;
   readonly place: string;
   readonly exit: ExitRule | null;
-  /** One per sample. */
+  /** One answer per sample. */
   readonly answers: readonly TierPrediction[];
-  /** As the graph's confidences are by themselves, to compare with. */
+  /** Answers with the graph's uncalibrated confidences, for comparison. */
   readonly uncalibrated?: readonly TierPrediction[];
-  /** Mean time of one input, preprocessing included, one at a time. */
+  /** Mean time of one input including preprocessing, without batching. */
   readonly msPerInput: number;
-  /** On the way there and back; 0 where left out. */
+  /** Network round trip to the tier; 0 by default. */
   readonly networkMs?: number;
-  /** Of one input, in a unit that all tiers share; `msPerInput` where left out. */
+  /** Cost of one input in a unit that all tiers share; `msPerInput` by default. */
   readonly cost?: number | undefined;
 }
 
 export interface ClassificationMetrics {
   /** Share of the in-scope samples whose label is right; an out-of-scope verdict is wrong. */
   readonly inScopeAccuracy: number;
-  /** Share of the out-of-scope samples that are recognised; absent where there is none. */
+  /** Share of the out-of-scope samples that are recognized; absent without such samples. */
   readonly oosRecall?: number;
-  /** Share of the out-of-scope verdicts that are right; absent where there is none. */
+  /** Share of the out-of-scope verdicts that are right; absent without such verdicts. */
   readonly oosPrecision?: number;
   /** Share of all samples whose label is right. */
   readonly accuracy: number;
@@ -36,7 +37,7 @@ export interface TierMetrics extends ClassificationMetrics {
   readonly msPerInput: number;
   /** Share of all samples that this tier answers in the cascade. */
   readonly share: number;
-  /** The same of the in-scope samples. */
+  /** Share of the in-scope samples that this tier answers in the cascade. */
   readonly inScopeShare: number;
   readonly expectedCalibrationErrorBefore?: number;
 }
@@ -48,12 +49,13 @@ export interface CascadeMetrics {
     /** Share of all samples answered by edge tiers. */
     readonly edgeShare: number;
     readonly inScopeEdgeShare: number;
-    /** In-scope accuracy that the cascade loses against its last tier alone, in points. */
+    /** Loss of in-scope accuracy against the last tier alone, in points. */
     readonly lossPoints: number;
-    /** Mean cost of the last tier alone over the mean cost of the cascade. */
+    /** Mean cost of the last tier alone, divided by the mean cost of the cascade. */
     readonly costRatio: number;
-    /** Mean time of an answer, with the way to a region; and the same of the last tier alone. */
+    /** Mean time of an answer, including the network. */
     readonly meanMs: number;
+    /** Mean time of an answer from the last tier alone, including the network. */
     readonly lastTierMs: number;
   };
 }
@@ -61,7 +63,7 @@ export interface CascadeMetrics {
 /**
  * @param tiers in the cascade's order
  * @param truth the right label of each sample
- * @param oosLabel the label that marks a sample as out of scope; undefined where nothing is
+ * @param oosLabel the label that marks a sample as out of scope; undefined if every sample is in scope
  */
 export function computeCascadeMetrics(
   tiers: readonly TierAnswers[],
@@ -74,19 +76,21 @@ export function computeCascadeMetrics(
   const answeredBy = truth.map((_, sample) =>
     tiers.findIndex((tier) => shouldExit(answerAt(tier, sample), tier.exit)),
   );
-  const shareOf = (belongs: (tier: number) => boolean, samples: readonly number[]) =>
-    samples.filter((sample) => belongs(answeredBy[sample] ?? -1)).length / samples.length;
+  const computeShare = (isIncluded: (tier: number) => boolean, samples: readonly number[]) =>
+    samples.filter((sample) => isIncluded(answeredBy[sample] ?? -1)).length / samples.length;
   const all = truth.map((_, sample) => sample);
   const inScope = all.filter((sample) => truth[sample] !== oosLabel);
 
-  const final = all.map((sample) => answerAt(tiers[answeredBy[sample] ?? -1] ?? last, sample));
-  const asked = (position: number) =>
-    all.filter((sample) => (answeredBy[sample] ?? -1) >= position).length / all.length;
-  const meanOf = (valueOf: (tier: TierAnswers) => number) =>
-    tiers.reduce((sum, tier, position) => sum + asked(position) * valueOf(tier), 0);
+  const cascadeAnswers = all.map((sample) =>
+    answerAt(tiers[answeredBy[sample] ?? -1] ?? last, sample),
+  );
+  const computeCallShare = (position: number) =>
+    computeShare((answeringTier) => answeringTier >= position, all);
+  const computeMean = (valueOf: (tier: TierAnswers) => number) =>
+    tiers.reduce((sum, tier, position) => sum + computeCallShare(position) * valueOf(tier), 0);
   const costOf = ({ cost, msPerInput }: TierAnswers) => cost ?? msPerInput;
-  const timeOf = ({ msPerInput, networkMs: wayMs = 0 }: TierAnswers) => msPerInput + wayMs;
-  const combined = computeClassificationMetrics(final, truth, oosLabel);
+  const totalMsOf = ({ msPerInput, networkMs = 0 }: TierAnswers) => msPerInput + networkMs;
+  const cascade = computeClassificationMetrics(cascadeAnswers, truth, oosLabel);
   const isEdge = (position: number) => tiers[position]?.place === "edge";
 
   return {
@@ -95,8 +99,8 @@ export function computeCascadeMetrics(
       id: tier.id,
       ...computeClassificationMetrics(tier.answers, truth, oosLabel),
       msPerInput: tier.msPerInput,
-      share: shareOf((by) => by === position, all),
-      inScopeShare: shareOf((by) => by === position, inScope),
+      share: computeShare((answeringTier) => answeringTier === position, all),
+      inScopeShare: computeShare((answeringTier) => answeringTier === position, inScope),
       ...(tier.uncalibrated === undefined
         ? {}
         : {
@@ -108,16 +112,16 @@ export function computeCascadeMetrics(
           }),
     })),
     cascade: {
-      ...combined,
-      edgeShare: shareOf(isEdge, all),
-      inScopeEdgeShare: shareOf(isEdge, inScope),
+      ...cascade,
+      edgeShare: computeShare(isEdge, all),
+      inScopeEdgeShare: computeShare(isEdge, inScope),
       lossPoints:
         100 *
         (computeClassificationMetrics(last.answers, truth, oosLabel).inScopeAccuracy -
-          combined.inScopeAccuracy),
-      costRatio: costOf(last) / meanOf(costOf),
-      meanMs: meanOf(timeOf),
-      lastTierMs: timeOf(last),
+          cascade.inScopeAccuracy),
+      costRatio: costOf(last) / computeMean(costOf),
+      meanMs: computeMean(totalMsOf),
+      lastTierMs: totalMsOf(last),
     },
   };
 }
@@ -135,29 +139,32 @@ export function computeClassificationMetrics(
   oosLabel: string | undefined,
 ): ClassificationMetrics {
   const right = answers.map((answer, sample) => answer.label === truth[sample]);
-  const shareRight = (keep: (sample: number) => boolean): number | undefined => {
-    const kept = right.filter((_, sample) => keep(sample));
-    return kept.length === 0 ? undefined : kept.filter(Boolean).length / kept.length;
+  const computeAccuracy = (isIncluded: (sample: number) => boolean): number | undefined => {
+    const included = right.filter((_, sample) => isIncluded(sample));
+    return included.length === 0 ? undefined : included.filter(Boolean).length / included.length;
   };
-  const inScope = (sample: number) => truth[sample] !== oosLabel;
-  const oosRecall = shareRight((sample) => !inScope(sample));
+  const isInScope = (sample: number) => truth[sample] !== oosLabel;
+  const oosRecall = computeAccuracy((sample) => !isInScope(sample));
   const oosPrecision =
     oosLabel === undefined
       ? undefined
-      : shareRight((sample) => answers[sample]?.label === oosLabel);
+      : computeAccuracy((sample) => answers[sample]?.label === oosLabel);
   return {
-    inScopeAccuracy: shareRight(inScope) ?? 0,
+    inScopeAccuracy: computeAccuracy(isInScope) ?? 0,
     ...(oosRecall === undefined ? {} : { oosRecall }),
     ...(oosPrecision === undefined ? {} : { oosPrecision }),
-    accuracy: shareRight(() => true) ?? 0,
+    accuracy: computeAccuracy(() => true) ?? 0,
     expectedCalibrationError: computeExpectedCalibrationError(
-      answers.map((answer) => answer.confidence).filter((_, sample) => inScope(sample)),
-      right.filter((_, sample) => inScope(sample)),
+      answers.map((answer) => answer.confidence).filter((_, sample) => isInScope(sample)),
+      right.filter((_, sample) => isInScope(sample)),
     ),
   };
 }
 
-/** Naeini et al. 2015: the mean distance of confidence from accuracy over equally wide bins, weighted by their samples. */
+/**
+ * Computes the mean distance between confidence and accuracy over bins of equal width, weighted by their samples
+ * (Naeini et al. 2015).
+ */
 export function computeExpectedCalibrationError(
   confidences: readonly number[],
   right: readonly boolean[],

@@ -1,34 +1,38 @@
-// Two versions of a model on the same samples, and whether their difference is more than chance.
+// Compares two versions of a model on the same samples, and tests whether their difference is significant.
 
 import type { Evaluation } from "./evaluate-project.ts";
 
 export interface EvaluationComparison {
   readonly samples: number;
-  /** Points of accuracy that the second has more than the first. */
+  /** Accuracy of the second minus that of the first, in points. */
   readonly gainPoints: number;
-  /** Samples that only the second gets right, and that only the first does. */
+  /** Number of samples that only the second gets right. */
   readonly won: number;
+  /** Number of samples that only the first gets right. */
   readonly lost: number;
-  /** Of a difference as large as this or larger where the two are equally good: the exact form of McNemar 1947, two-sided. */
+  /** Probability of at least this difference if both are equally good: the exact two-sided test of McNemar 1947. */
   readonly pValue: number;
-  /** Share of the samples to which both give the same answer. */
+  /** Share of the samples with the same answer from both. */
   readonly agreement: number;
-  /** The second's mean computing time by the first's, over the cascades' p50 and p99. */
+  /** The second cascade's p50 computing time, divided by the first's. */
   readonly p50Ratio: number;
+  /** The second cascade's p99 computing time, divided by the first's. */
   readonly p99Ratio: number;
 }
 
-/** @param truth as both were evaluated on */
+/** @param truth the right labels of the samples that both were evaluated on */
 export function compareEvaluations(
   first: Evaluation,
   second: Evaluation,
   truth: readonly string[],
 ): EvaluationComparison {
-  const right = (evaluation: Evaluation, sample: number) =>
+  const isRight = (evaluation: Evaluation, sample: number) =>
     evaluation.answers[sample] === truth[sample];
   const samples = truth.map((_, sample) => sample);
-  const won = samples.filter((sample) => right(second, sample) && !right(first, sample)).length;
-  const lost = samples.filter((sample) => right(first, sample) && !right(second, sample)).length;
+  const won = samples.filter((sample) => isRight(second, sample) && !isRight(first, sample)).length;
+  const lost = samples.filter(
+    (sample) => isRight(first, sample) && !isRight(second, sample),
+  ).length;
   return {
     samples: truth.length,
     gainPoints: (100 * (won - lost)) / truth.length,
@@ -43,14 +47,14 @@ export function compareEvaluations(
   };
 }
 
-/** A coin thrown `won + lost` times: as uneven as this or more. */
+/** Computes how likely `won + lost` coin tosses are at least as uneven as this. */
 export function mcnemarPValue(won: number, lost: number): number {
-  const throws = won + lost;
-  let logWays = 0; // of the binomial coefficient
+  const tosses = won + lost;
+  let logBinomial = 0;
   let tail = 0;
   for (let heads = 0; heads <= Math.min(won, lost); heads++) {
-    if (heads > 0) logWays += Math.log(throws - heads + 1) - Math.log(heads);
-    tail += Math.exp(logWays - throws * Math.LN2);
+    if (heads > 0) logBinomial += Math.log(tosses - heads + 1) - Math.log(heads);
+    tail += Math.exp(logBinomial - tosses * Math.LN2);
   }
   return Math.min(1, 2 * tail);
 }

@@ -1,4 +1,4 @@
-// Which labels are taken for which.
+// Confusion matrix: counts which labels are mistaken for which, with recall and precision of each label.
 
 export interface ConfusionPair {
   readonly truth: string;
@@ -9,20 +9,20 @@ export interface ConfusionPair {
 export interface LabelMetrics {
   readonly label: string;
   readonly samples: number;
-  /** Share of this label's samples that get it. */
+  /** Share of this label's samples that are answered with it. */
   readonly recall: number;
-  /** Share of the answers with this label that are right; absent where it is never answered. */
+  /** Share of the answers with this label that are right; absent if no answer has it. */
   readonly precision?: number;
 }
 
 export interface ConfusionMatrix {
-  /** Every pair that occurs, right ones as well, the most frequent first. */
+  /** Every pair that occurs, including right ones, the most frequent first. */
   readonly pairs: readonly ConfusionPair[];
-  /** The worst recall first. */
+  /** Labels with the worst recall first. */
   readonly labels: readonly LabelMetrics[];
 }
 
-/** @param answers one per sample, as `truth` */
+/** @param answers one label per sample, in the order of `truth` */
 export function computeConfusionMatrix(
   answers: readonly string[],
   truth: readonly string[],
@@ -34,12 +34,12 @@ export function computeConfusionMatrix(
     counts.set(key, { truth: label, answer, count: (counts.get(key)?.count ?? 0) + 1 });
   });
   const pairs = [...counts.values()].toSorted((a, b) => b.count - a.count);
-  const total = (pick: (pair: ConfusionPair) => boolean) =>
-    pairs.filter(pick).reduce((sum, { count }) => sum + count, 0);
+  const countPairs = (isCounted: (pair: ConfusionPair) => boolean) =>
+    pairs.filter(isCounted).reduce((sum, { count }) => sum + count, 0);
   const labels = [...new Set(truth)].map((label): LabelMetrics => {
-    const right = total((pair) => pair.truth === label && pair.answer === label);
-    const samples = total((pair) => pair.truth === label);
-    const answered = total((pair) => pair.answer === label);
+    const right = countPairs((pair) => pair.truth === label && pair.answer === label);
+    const samples = countPairs((pair) => pair.truth === label);
+    const answered = countPairs((pair) => pair.answer === label);
     return {
       label,
       samples,

@@ -1,4 +1,4 @@
-// Judges candidates for a tier by measurement in the runtime that they are for, and refuses those that are not worth it.
+// Evaluates candidate graphs for a tier by measurement in its runtime, and rejects those outside the acceptance bounds.
 
 import { gzipSync } from "node:zlib";
 import { reasonOf } from "../../core/errors.ts";
@@ -17,23 +17,23 @@ export interface CandidateGraph {
 }
 
 export interface AcceptanceBounds {
-  /** Of accuracy, against the reference. */
+  /** Maximum loss of accuracy against the reference, in points. */
   readonly maxLossPoints: number;
   readonly maxBytes?: number | undefined;
-  /** By the reference's latency: 1 refuses what is slower. */
+  /** Maximum ratio to the reference's latency: 1 rejects slower candidates. */
   readonly maxLatencyRatio?: number | undefined;
 }
 
 export interface EvaluateCandidatesOptions {
-  /** The runtime that the tier is for. Accuracy and verdict are of it. */
+  /** The tier's runtime, in which accuracy is measured and bounds are checked. */
   readonly runner: Runner;
-  /** Others in which latency is measured as well. */
+  /** Further runtimes in which latency is measured. */
   readonly otherRunners?: readonly Runner[];
   readonly bounds: AcceptanceBounds;
   readonly rounds?: number;
   readonly onProgress?: (event: EvaluationProgress) => void;
-  /** Gets the logits of each candidate that could be run, one row per question. */
-  readonly onLogits?: (candidate: CandidateGraph, answers: readonly Float32Array[]) => void;
+  /** Receives the logits of each candidate that runs, one row per sample. */
+  readonly onLogits?: (candidate: CandidateGraph, logits: readonly Float32Array[]) => void;
 }
 
 export type EvaluationProgress =
@@ -54,13 +54,13 @@ export interface CandidateEvaluation {
   readonly name: string;
   readonly bytes: number;
   readonly gzipBytes: number;
-  /** Why it is refused, each with its figure; empty if it is not. */
+  /** Reasons for rejecting the candidate, each with its figure; empty if it is accepted. */
   readonly refused: readonly string[];
-  /** Absent where it could not be run: `refused` says why. */
+  /** Absent if the candidate does not run. */
   readonly measured?: CandidateScore & {
-    /** By the runtimes' names. */
+    /** Latency by runtime name. */
     readonly latency: Readonly<Record<string, Latency>>;
-    /** Of the runtime that the tier is for, where it can tell. */
+    /** Session memory in the tier's runtime; undefined if the runtime does not report it. */
     readonly memoryBytes: number | undefined;
   };
 }
@@ -68,120 +68,128 @@ export interface CandidateEvaluation {
 const DEFAULT_ROUNDS = 40;
 
 /**
- * @param candidates the first is the reference: what the others are compared with, and never refused
- * @throws session_failed if the reference cannot be run
+ * @param candidates the first is the reference for the others, and is never rejected
+ * @throws session_failed if the reference does not run
  */
 export async function evaluateCandidates(
   candidates: readonly CandidateGraph[],
-  questions: readonly EncodedSample[],
+  samples: readonly EncodedSample[],
   options: EvaluateCandidatesOptions,
 ): Promise<CandidateEvaluation[]> {
-  const {
-    runner,
-    otherRunners: others = [],
-    bounds,
-    rounds = DEFAULT_ROUNDS,
-    onProgress = () => {},
-    onLogits: onAnswers = () => {},
-  } = options;
-  const { sitting, failed } = await scoreCandidates(candidates, questions, {
+  const { runner, bounds, onProgress = () => {}, onLogits = () => {} } = options;
+  const { scored, failures } = await scoreCandidates(candidates, samples, {
     runner,
     onProgress,
-    onLogits: onAnswers,
+    onLogits,
   });
   try {
-    const inputs = questions.map((question) => question.inputs);
-    const progress = (runtime: string) => (done: number) =>
-      onProgress({ kind: "latency", runtime, done, total: rounds });
-    const own = await compareLatency(
-      sitting.map(({ session }) => session),
-      inputs,
-      rounds,
-      progress(runner.name),
-    );
-    const elsewhere = new Map<string, readonly Latency[]>();
-    for (const other of others)
-      elsewhere.set(
-        other.name,
-        await measureLatencyIn(
-          other,
-          sitting.map(({ candidate }) => candidate),
-          inputs,
-          rounds,
-          progress(other.name),
-        ),
-      );
-
+    const latencies = await measureLatencies(scored, samples, options);
     return candidates.map((candidate, order) => {
       const sizes = {
         name: candidate.name,
         bytes: candidate.graph.byteLength,
         gzipBytes: gzipSync(candidate.graph, { level: 9 }).byteLength,
       };
-      const position = sitting.findIndex((one) => one.candidate === candidate);
-      const [examined, ownLatency] = [sitting[position], own[position]];
-      if (examined === undefined || ownLatency === undefined)
-        return { ...sizes, refused: [failed.get(candidate) ?? "it was not examined"] };
-      const latency = {
-        [runner.name]: ownLatency,
-        ...Object.fromEntries(
-          [...elsewhere].flatMap(([name, all]) =>
-            all[position] === undefined ? [] : [[name, all[position]]],
-          ),
-        ),
-      };
-      const refused =
-        order === 0
-          ? []
-          : findBoundViolations(sizes.bytes, examined.marks, ownLatency, bounds, runner.name);
+      const position = scored.findIndex((entry) => entry.candidate === candidate);
+      const entry = scored[position];
+      const latency = latencies[position];
+      const ownLatency = latency?.[runner.name];
+      if (entry === undefined || latency === undefined || ownLatency === undefined)
+        return { ...sizes, refused: [failures.get(candidate) ?? "it was not evaluated"] };
       return {
         ...sizes,
-        refused,
-        measured: { ...examined.marks, latency, memoryBytes: examined.session.memoryBytes() },
+        refused:
+          order === 0
+            ? []
+            : findBoundViolations(sizes.bytes, entry.score, ownLatency, bounds, runner.name),
+        measured: { ...entry.score, latency, memoryBytes: entry.session.memoryBytes() },
       };
     });
   } finally {
-    for (const { session } of sitting) await session.close();
+    for (const { session } of scored) await session.close();
   }
 }
 
 interface ScoredCandidate {
   readonly candidate: CandidateGraph;
-  /** Still open. */
+  /** Open session in the tier's runtime. */
   readonly session: RunnerSession;
-  readonly marks: CandidateScore;
+  readonly score: CandidateScore;
 }
 
-/** @returns those that could be run, and why others could not @throws session_failed if the first cannot */
+interface ScoredCandidates {
+  /** Candidates that run. */
+  readonly scored: ScoredCandidate[];
+  /** Why the other candidates do not run. */
+  readonly failures: ReadonlyMap<CandidateGraph, string>;
+}
+
+/** @throws session_failed if the first candidate does not run */
 async function scoreCandidates(
   candidates: readonly CandidateGraph[],
-  questions: readonly EncodedSample[],
+  samples: readonly EncodedSample[],
   {
     runner,
     onProgress,
-    onLogits: onAnswers,
+    onLogits,
   }: Required<Pick<EvaluateCandidatesOptions, "runner" | "onProgress" | "onLogits">>,
-) {
-  const sitting: ScoredCandidate[] = [];
-  const failed = new Map<CandidateGraph, string>();
+): Promise<ScoredCandidates> {
+  const scored: ScoredCandidate[] = [];
+  const failures = new Map<CandidateGraph, string>();
   let reference: Float32Array[] | undefined;
   for (const candidate of candidates) {
     let session: RunnerSession | undefined;
     try {
       session = await runner.open(candidate.graph);
-      const answers = await computeLogits(session, questions, (done) =>
-        onProgress({ kind: "accuracy", candidate: candidate.name, done, total: questions.length }),
+      const logits = await computeLogits(session, samples, (done) =>
+        onProgress({ kind: "accuracy", candidate: candidate.name, done, total: samples.length }),
       );
-      reference ??= answers;
-      sitting.push({ candidate, session, marks: scoreLogits(questions, answers, reference) });
-      onAnswers(candidate, answers);
+      reference ??= logits;
+      scored.push({ candidate, session, score: scoreLogits(samples, logits, reference) });
+      onLogits(candidate, logits);
     } catch (error) {
       await session?.close();
       if (reference === undefined) throw error;
-      failed.set(candidate, `it does not run in ${runner.name}: ${reasonOf(error)}`);
+      failures.set(candidate, `it does not run in ${runner.name}: ${reasonOf(error)}`);
     }
   }
-  return { sitting, failed };
+  return { scored, failures };
+}
+
+/** @returns each candidate's latency by runtime name, in the order of `scored` */
+async function measureLatencies(
+  scored: readonly ScoredCandidate[],
+  samples: readonly EncodedSample[],
+  {
+    runner,
+    otherRunners = [],
+    rounds = DEFAULT_ROUNDS,
+    onProgress = () => {},
+  }: EvaluateCandidatesOptions,
+): Promise<Readonly<Record<string, Latency>>[]> {
+  const inputs = samples.map((sample) => sample.inputs);
+  const reportProgress = (runtime: string) => (done: number) =>
+    onProgress({ kind: "latency", runtime, done, total: rounds });
+  const sessions = scored.map(({ session }) => session);
+  const byRuntime = new Map<string, readonly Latency[]>([
+    [
+      runner.name,
+      await compareLatency(sessions, inputs, rounds, reportProgress(runner.name)),
+    ],
+  ]);
+  const graphs = scored.map(({ candidate }) => candidate);
+  for (const other of otherRunners)
+    byRuntime.set(
+      other.name,
+      await measureLatencyIn(other, graphs, inputs, rounds, reportProgress(other.name)),
+    );
+  return scored.map((_, position) =>
+    Object.fromEntries(
+      [...byRuntime].flatMap(([name, latencies]) =>
+        latencies[position] === undefined ? [] : [[name, latencies[position]]],
+      ),
+    ),
+  );
 }
 
 async function measureLatencyIn(
@@ -209,13 +217,15 @@ function findBoundViolations(
 ): string[] {
   return [
     ...(lossPoints > maxLossPoints
-      ? [`it loses ${lossPoints.toFixed(2)} points, ${maxLossPoints} are allowed`]
+      ? [`it loses ${lossPoints.toFixed(2)} points, above the bound of ${maxLossPoints}`]
       : []),
     ...(maxBytes !== undefined && bytes > maxBytes
-      ? [`it has ${bytes} bytes, ${maxBytes} are allowed`]
+      ? [`it has ${bytes} bytes, above the bound of ${maxBytes}`]
       : []),
     ...(maxLatencyRatio !== undefined && ratio > maxLatencyRatio
-      ? [`it takes ${ratio.toFixed(2)} times as long in ${runtime}, ${maxLatencyRatio} are allowed`]
+      ? [
+          `it takes ${ratio.toFixed(2)} times as long in ${runtime}, above the bound of ${maxLatencyRatio}`,
+        ]
       : []),
   ];
 }

@@ -1,4 +1,4 @@
-// Evaluates a model project on labelled samples: every tier answers every sample, one at a time, in the runtime that would
+// Evaluates a model project on labeled samples: every tier answers every sample, one at a time, in the runtime that would
 // serve it.
 
 import { toolchainErrors } from "../errors.ts";
@@ -20,18 +20,18 @@ import { type LatencyPercentiles, computePercentiles, type SloResult, checkSlo }
 
 export interface Evaluation extends CascadeMetrics {
   readonly model: string;
-  /** By tier; of preprocessing, graph and reading the answer. */
+  /** Latency of preprocessing, graph and postprocessing, by tier. */
   readonly latency: Readonly<Record<string, LatencyPercentiles>>;
-  /** The tiers that a sample asks, one after the other; without the way to a region. */
+  /** Total latency of the tiers that a sample passes through, without the network. */
   readonly cascadeLatency: LatencyPercentiles;
   readonly slo: SloResult;
   readonly confusion: ConfusionMatrix;
-  /** The cascade's, one per sample. */
+  /** Labels that the cascade answers, one per sample. */
   readonly answers: readonly string[];
 }
 
 export interface RunProjectOptions {
-  /** For edge tiers and for region tiers. */
+  /** Runtimes of edge tiers and of region tiers. */
   readonly runners: Readonly<Record<"edge" | "region", Runner>>;
   readonly onProgress?: (event: {
     readonly tier: string;
@@ -40,11 +40,11 @@ export interface RunProjectOptions {
   }) => void;
 }
 
-/** What is not measured here. */
+/** Costs that an evaluation does not measure. */
 export interface CostModel {
-  /** The way to a region and back; nothing by default. */
+  /** Network round trip to a region; 0 by default. */
   readonly regionMs?: number | undefined;
-  /** What one input costs, by tier and in any unit; the measured time of its computing where left out. */
+  /** Cost of one input by tier, in any unit; the measured computing time by default. */
   readonly costs?: Readonly<Record<string, number>> | undefined;
 }
 
@@ -54,7 +54,7 @@ export interface ProjectRun {
   readonly labels: readonly string[];
   /** The right label of each sample. */
   readonly groundTruth: readonly string[];
-  readonly tiers: readonly { readonly tier: ProjectTier; readonly asked: TierRun }[];
+  readonly tiers: readonly { readonly tier: ProjectTier; readonly tierRun: TierRun }[];
 }
 
 /** @throws invalid_samples for a label that the model does not have; session_failed */
@@ -65,21 +65,21 @@ export async function runProjectTiers(
   { runners, onProgress = () => {} }: RunProjectOptions,
 ): Promise<ProjectRun> {
   const labels = readProjectLabels(source, project);
-  const truth = samples.map(({ label }) => label);
+  const groundTruth = samples.map(({ label }) => label);
   const oosLabel = oosLabelOf(project);
-  const unknown = truth.find((label) => label !== oosLabel && !labels.includes(label));
+  const unknown = groundTruth.find((label) => label !== oosLabel && !labels.includes(label));
   if (unknown !== undefined)
     throw toolchainErrors.invalidSamples(project.model, [
-      `no tier has the label ${JSON.stringify(unknown)}; there are ${labels.slice(0, 10).join(", ")}${labels.length > 10 ? ", …" : ""}`,
+      `${JSON.stringify(unknown)} is not a label of the model, whose labels are ${labels.slice(0, 10).join(", ")}${labels.length > 10 ? ", …" : ""}`,
     ]);
-  const tiers: { tier: ProjectTier; asked: TierRun }[] = [];
+  const tiers: { tier: ProjectTier; tierRun: TierRun }[] = [];
   for (const tier of project.tiers) {
-    const asked = await runTier(source, project, tier, samples, runners[tier.place], (done) =>
+    const tierRun = await runTier(source, project, tier, samples, runners[tier.place], (done) =>
       onProgress({ tier: tier.id, done, of: samples.length }),
     );
-    tiers.push({ tier, asked });
+    tiers.push({ tier, tierRun });
   }
-  return { project, labels, groundTruth: truth, tiers };
+  return { project, labels, groundTruth, tiers };
 }
 
 /** @throws invalid_samples for a label that the model does not have; session_failed */
@@ -92,31 +92,33 @@ export async function evaluateProject(
   return evaluateRun(await runProjectTiers(source, project, samples, options), options);
 }
 
-export function evaluateRun(all: ProjectRun, prices: CostModel = {}): Evaluation {
-  const { project, groundTruth: truth } = all;
-  const tiers = collectTierAnswers(all, prices);
-  const timed = selectTimedSamples(truth.length);
-  const answeredBy = truth.map((_, sample) =>
-    tiers.findIndex((tier) => shouldExit(answerOf(tier, sample), tier.exit)),
+/** Computes the evaluation from the tiers' answers, without running anything. */
+export function evaluateRun(run: ProjectRun, costs: CostModel = {}): Evaluation {
+  const { project, groundTruth } = run;
+  const tiers = collectTierAnswers(run, costs);
+  const answeredBy = groundTruth.map((_, sample) =>
+    tiers.findIndex((tier) => shouldExit(requireAnswer(tier, sample), tier.exit)),
   );
   const cascadeLatency = computePercentiles(
-    timed.map((sample, index) =>
-      all.tiers
+    selectTimedSamples(groundTruth.length).map((sample, index) =>
+      run.tiers
         .slice(0, (answeredBy[sample] ?? 0) + 1)
-        .reduce((sum, { asked }) => sum + (asked.latenciesMs[index] ?? 0), 0),
+        .reduce((sum, { tierRun }) => sum + (tierRun.latenciesMs[index] ?? 0), 0),
     ),
   );
-  const final = truth.map((_, sample) => answerOf(tiers[answeredBy[sample] ?? 0], sample).label);
+  const answers = groundTruth.map(
+    (_, sample) => requireAnswer(tiers[answeredBy[sample] ?? 0], sample).label,
+  );
   return {
     model: project.model,
-    ...computeCascadeMetrics(tiers, truth, oosLabelOf(project)),
+    ...computeCascadeMetrics(tiers, groundTruth, oosLabelOf(project)),
     latency: Object.fromEntries(
-      all.tiers.map(({ tier, asked }) => [tier.id, computePercentiles(asked.latenciesMs)]),
+      run.tiers.map(({ tier, tierRun }) => [tier.id, computePercentiles(tierRun.latenciesMs)]),
     ),
     cascadeLatency,
     slo: checkSlo(project.sloMs, cascadeLatency),
-    confusion: computeConfusionMatrix(final, truth),
-    answers: final,
+    confusion: computeConfusionMatrix(answers, groundTruth),
+    answers,
   };
 }
 
@@ -124,43 +126,46 @@ function collectTierAnswers(
   { labels, tiers }: ProjectRun,
   { regionMs = 0, costs = {} }: CostModel,
 ): TierAnswers[] {
-  return tiers.map(({ tier, asked }) => ({
+  return tiers.map(({ tier, tierRun }) => ({
     id: tier.id,
     place: tier.place,
     exit: tier.exit,
-    answers: asked.answers,
-    uncalibrated: asked.outputs.flatMap((outputs) =>
+    answers: tierRun.answers,
+    uncalibrated: tierRun.outputs.flatMap((outputs) =>
       decodePredictions(outputs, 1, labels, withoutCalibration(tier.calibration), 1),
     ),
-    msPerInput: asked.latenciesMs.reduce((sum, one) => sum + one, 0) / asked.latenciesMs.length,
+    msPerInput: computeMean(tierRun.latenciesMs),
     networkMs: tier.place === "region" ? regionMs : 0,
     ...(costs[tier.id] === undefined ? {} : { cost: costs[tier.id] }),
   }));
 }
 
-/** As calibrating takes them (toolchain/calibrate). */
+const computeMean = (values: readonly number[]): number =>
+  values.reduce((sum, value) => sum + value, 0) / values.length;
+
+/** Creates the input of a calibration (toolchain/calibrate). */
 export function createCalibrationTiers(
   { tiers }: ProjectRun,
   { regionMs = 0, costs = {} }: CostModel,
 ) {
-  return tiers.map(({ tier, asked }) => {
-    const meanMs = asked.latenciesMs.reduce((sum, one) => sum + one, 0) / asked.latenciesMs.length;
-    const wayMs = tier.place === "region" ? regionMs : 0;
+  return tiers.map(({ tier, tierRun }) => {
+    const meanMs = computeMean(tierRun.latenciesMs);
+    const networkMs = tier.place === "region" ? regionMs : 0;
     const profile = {
       cost: costs[tier.id] ?? meanMs,
-      meanMs: meanMs + wayMs,
-      p99Ms: computePercentiles(asked.latenciesMs).p99Ms + wayMs,
+      meanMs: meanMs + networkMs,
+      p99Ms: computePercentiles(tierRun.latenciesMs).p99Ms + networkMs,
     };
-    return { id: tier.id, calibration: tier.calibration, outputs: asked.outputs, profile };
+    return { id: tier.id, calibration: tier.calibration, outputs: tierRun.outputs, profile };
   });
 }
 
-/** The label that marks a sample as out of scope; undefined where nothing is. */
+/** The label that marks a sample as out of scope; undefined if the model has none. */
 export function oosLabelOf({ tiers }: ClassificationProject): string | undefined {
   return tiers.flatMap(({ calibration }) => calibration.outOfScope?.label ?? [])[0];
 }
 
-function answerOf(tier: TierAnswers | undefined, sample: number): TierPrediction {
+function requireAnswer(tier: TierAnswers | undefined, sample: number): TierPrediction {
   const answer = tier?.answers[sample];
   if (answer === undefined)
     throw new RangeError(`tier ${tier?.id ?? "?"} has no answer to sample ${sample}`);

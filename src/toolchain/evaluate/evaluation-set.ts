@@ -1,4 +1,5 @@
-// What a tier's candidates are examined on: samples as the tier's tensors, one row each, with the labels they should get.
+// Evaluation set: samples as a tier's input tensors, one row each, with their right labels. A tier's candidates are scored
+// on it.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
@@ -10,7 +11,7 @@ import type { LabeledSample } from "./labeled-samples.ts";
 
 export interface EncodedSample {
   readonly inputs: NamedTensors;
-  /** Position among the labels; -1 where the right label is none of them, as of what is out of scope. */
+  /** Position of the right label; -1 if the model does not have it, for example if the sample is out of scope. */
   readonly label: number;
 }
 
@@ -26,79 +27,85 @@ export function encodeSamples(
   }));
 }
 
-/** One graph's logits to every question, one run each: what a graph rounds to 8 bits may depend on the rows beside. */
+/**
+ * Computes a graph's logits of every sample, one run each. In a batch, a graph that rounds to 8 bits may give a row other
+ * logits, depending on the other rows.
+ */
 export async function computeLogits(
   session: RunnerSession,
-  questions: readonly EncodedSample[],
+  samples: readonly EncodedSample[],
   onProgress: (done: number) => void = () => {},
 ): Promise<Float32Array[]> {
-  const answers: Float32Array[] = [];
-  for (const { inputs } of questions) {
+  const rows: Float32Array[] = [];
+  for (const { inputs } of samples) {
     const logits = expectFloat32Tensor(
       LOGITS_OUTPUT,
       (await session.run(inputs))[LOGITS_OUTPUT],
       2,
     ).data;
     if (!logits.every(Number.isFinite))
-      throw coreErrors.sessionFailed(`the logits of sample ${answers.length} are not all finite`);
-    answers.push(logits);
-    onProgress(answers.length);
+      throw coreErrors.sessionFailed(`the logits of sample ${rows.length} are not all finite`);
+    rows.push(logits);
+    onProgress(rows.length);
   }
-  return answers;
+  return rows;
 }
 
 export interface CandidateScore {
-  /** Share of the samples in scope whose largest logit is that of the right label. */
+  /** Share of the in-scope samples whose largest logit belongs to the right label. */
   readonly accuracy: number;
-  /** Share of all samples for which it is the same label as the reference's. */
+  /** Share of all samples whose largest logit belongs to the reference's label. */
   readonly agreement: number;
-  /** Points of accuracy that are lost against the reference. */
+  /** Loss of accuracy against the reference, in points. */
   readonly lossPoints: number;
-  /** Samples that the reference got right and this one not, and the other way round: what the loss is the difference of. */
+  /** Number of samples that the reference gets right and the candidate wrong. */
   readonly lost: number;
+  /** Number of samples that the reference gets wrong and the candidate right. */
   readonly won: number;
-  /** Signal to quantisation noise of the logits: 10 log10(Σ reference² / Σ difference²); infinite where they are the same. */
+  /** Signal-to-quantization-noise ratio of the logits: 10 log10(Σ reference² / Σ difference²); infinite if they are equal. */
   readonly sqnrDb: number;
 }
 
-/** @throws RangeError unless both answered every question */
+/** @throws RangeError unless there are logits and reference logits of every sample */
 export function scoreLogits(
-  questions: readonly EncodedSample[],
-  answers: readonly Float32Array[],
+  samples: readonly EncodedSample[],
+  logits: readonly Float32Array[],
   reference: readonly Float32Array[],
 ): CandidateScore {
-  if (answers.length !== questions.length || reference.length !== questions.length)
+  if (logits.length !== samples.length || reference.length !== samples.length)
     throw new RangeError(
-      `${answers.length} and ${reference.length} answers to ${questions.length} questions`,
+      `${logits.length} rows of logits and ${reference.length} of reference logits; expected ${samples.length}`,
     );
-  const best = answers.map(argmax);
-  const wanted = reference.map(argmax);
-  const inScope = [...questions.entries()].filter(([, { label }]) => label >= 0);
+  const predicted = logits.map(argmax);
+  const expected = reference.map(argmax);
+  const inScope = [...samples.entries()].filter(([, { label }]) => label >= 0);
   const count = (isCounted: (position: number, label: number) => boolean) =>
     inScope.filter(([position, { label }]) => isCounted(position, label)).length;
-  const lost = count((position, label) => wanted[position] === label && best[position] !== label);
-  const won = count((position, label) => wanted[position] !== label && best[position] === label);
+  const isRight = (position: number, label: number) => predicted[position] === label;
+  const isReferenceRight = (position: number, label: number) => expected[position] === label;
+  const lost = count((...sample) => isReferenceRight(...sample) && !isRight(...sample));
+  const won = count((...sample) => !isReferenceRight(...sample) && isRight(...sample));
   return {
-    accuracy: count((position, label) => best[position] === label) / Math.max(1, inScope.length),
+    accuracy: count(isRight) / Math.max(1, inScope.length),
     agreement:
-      best.filter((label, position) => label === wanted[position]).length /
-      Math.max(1, best.length),
+      predicted.filter((label, position) => label === expected[position]).length /
+      Math.max(1, predicted.length),
     lossPoints: (100 * (lost - won)) / Math.max(1, inScope.length),
     lost,
     won,
-    sqnrDb: computeSqnrDb(answers, reference),
+    sqnrDb: computeSqnrDb(logits, reference),
   };
 }
 
 function computeSqnrDb(
-  answers: readonly Float32Array[],
+  logits: readonly Float32Array[],
   reference: readonly Float32Array[],
 ): number {
   let [signal, noise] = [0, 0];
   reference.forEach((row, position) => {
     row.forEach((value, index) => {
       signal += value ** 2;
-      noise += (value - (answers[position]?.[index] ?? 0)) ** 2;
+      noise += (value - (logits[position]?.[index] ?? 0)) ** 2;
     });
   });
   return 10 * Math.log10(signal / noise);

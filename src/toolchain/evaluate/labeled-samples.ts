@@ -1,4 +1,5 @@
-// Labelled samples to judge models on: lines of JSON for texts, a folder for each label for images.
+// Labeled samples: reads the samples that models are evaluated on, from JSON lines or from a folder with one subfolder
+// per label.
 
 import { toolchainErrors } from "../errors.ts";
 import { readdir, readFile, stat } from "node:fs/promises";
@@ -17,7 +18,7 @@ export interface LabeledSample {
 export interface ReadSamplesOptions {
   readonly task: Task;
   readonly limits: InputLimits;
-  /** At most so many, chosen by `seed`; all by default. */
+  /** Maximum number of samples, drawn by `seed`; all by default. */
   readonly limit?: number | undefined;
   readonly seed?: number;
 }
@@ -27,7 +28,7 @@ const lineSchema = z.union([
   z.object({ file: z.string(), label: z.string() }),
 ]);
 
-/** Before it is read: what a sample is made of. */
+/** A sample before it is read and decoded. */
 type SampleSource = { readonly label: string; readonly location: string } & (
   | { readonly text: string }
   | { readonly file: string }
@@ -36,15 +37,16 @@ type SampleSource = { readonly label: string; readonly location: string } & (
 const MAX_PROBLEMS = 5;
 
 /**
- * @param path a file with one {"text", "label"} or {"file", "label"} a line, files beside it; or a folder <label>/<file>
- * @throws invalid_samples naming what is wrong with the first of them
+ * @param path a file with one {"text", "label"} or {"file", "label"} per line, with file paths relative to its folder; or
+ *   a folder with the files <label>/<file>
+ * @throws invalid_samples naming the first problems
  */
 export async function readSamples(
   path: string,
   { task, limits, limit = Number.POSITIVE_INFINITY, seed = 1 }: ReadSamplesOptions,
 ): Promise<LabeledSample[]> {
   const sources = await findSources(path);
-  if (sources.length === 0) throw toolchainErrors.invalidSamples(path, ["there is none"]);
+  if (sources.length === 0) throw toolchainErrors.invalidSamples(path, ["the file or folder is empty"]);
   const chosen =
     sources.length <= limit ? sources : shuffle([...sources], seededRandom(seed)).slice(0, limit);
   const samples: LabeledSample[] = [];
@@ -55,9 +57,8 @@ export async function readSamples(
         "text" in source ? new TextEncoder().encode(source.text) : await readFile(source.file);
       samples.push({ input: task.decodeInput(bytes, position, limits), label: source.label });
     } catch (error) {
-      problems.push(
-        `${source.location}: ${asEdgeTierError(error).code === "internal" ? reasonOf(error) : asEdgeTierError(error).detail}`,
-      );
+      const { code, detail } = asEdgeTierError(error);
+      problems.push(`${source.location}: ${code === "internal" ? reasonOf(error) : detail}`);
       if (problems.length === MAX_PROBLEMS) break;
     }
   }
@@ -93,16 +94,16 @@ function parseSourceLines(path: string, lines: string): SampleSource[] {
   const problems: string[] = [];
   const sources = lines.split("\n").flatMap((line, index): SampleSource[] => {
     if (line.trim() === "") return [];
-    const where = `line ${index + 1}`;
-    const read = parseSourceLine(line);
-    if ("problem" in read) {
-      problems.push(`${where}: ${read.problem}`);
+    const location = `line ${index + 1}`;
+    const parsed = parseSourceLine(line);
+    if ("problem" in parsed) {
+      problems.push(`${location}: ${parsed.problem}`);
       return [];
     }
     return [
-      "text" in read
-        ? { ...read, location: where }
-        : { label: read.label, location: where, file: join(path, "..", read.file) },
+      "text" in parsed
+        ? { ...parsed, location }
+        : { label: parsed.label, location, file: join(path, "..", parsed.file) },
     ];
   });
   if (problems.length > 0)

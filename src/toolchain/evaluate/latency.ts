@@ -1,24 +1,25 @@
-// How long sessions take, against each other: all in turn in every round, so that what else the machine does hits all.
+// Latency comparison: measures sessions alternately, one measurement each per round, so that other load on the machine
+// affects all of them.
 
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { RunnerSession } from "./runner.ts";
 
 export interface Latency {
-  /** Over the rounds, each the mean of as many runs as make `MIN_MEASUREMENT_MS`. */
+  /** Median over the rounds. Each round's value is the mean of the runs that fill `MIN_MEASUREMENT_MS`. */
   readonly p50Ms: number;
   readonly p95Ms: number;
-  /** Median over the rounds of this session's time by the first's in the same round. */
+  /** Median over the rounds of this session's time divided by the first session's. */
   readonly ratio: number;
   readonly rounds: number;
 }
 
-/** Far more than asking for it and the clock's grain. */
+/** Far longer than the overhead of a call and the resolution of the clock. */
 const MIN_MEASUREMENT_MS = 20;
 const MIN_RUN_MS = 0.01;
 const MAX_RUNS = 500;
 const WARM_UP_RUNS = 5;
 
-/** @param inputs are run in turn, one in each round @returns in the sessions' order */
+/** @param inputs are used alternately, one per round @returns latencies in the order of the sessions */
 export async function compareLatency(
   sessions: readonly RunnerSession[],
   inputs: readonly NamedTensors[],
@@ -27,15 +28,15 @@ export async function compareLatency(
 ): Promise<Latency[]> {
   const [first] = inputs;
   if (first === undefined) throw new RangeError("latency needs an input");
-  const slices = sessions.map(() => createLatencyMeter());
+  const meters = sessions.map(() => createLatencyMeter());
   const times = sessions.map((): number[] => []);
   for (let round = 0; round < rounds; round++) {
     const tensors = inputs[round % inputs.length] ?? first;
     for (let turn = 0; turn < sessions.length; turn++) {
-      const position = (turn + round) % sessions.length; // nobody is always the first
-      const [session, slice] = [sessions[position], slices[position]];
-      if (session !== undefined && slice !== undefined)
-        times[position]?.push(await slice((runs) => session.measureMeanMs(tensors, runs)));
+      const position = (turn + round) % sessions.length; // Each round starts with another session.
+      const [session, meter] = [sessions[position], meters[position]];
+      if (session !== undefined && meter !== undefined)
+        times[position]?.push(await meter((runs) => session.measureMeanMs(tensors, runs)));
     }
     onProgress(round + 1);
   }
@@ -52,11 +53,11 @@ export async function compareLatency(
 }
 
 /**
- * Takes the mean time of as many runs as make a slice, so that it is theirs and not of asking for them. The first call finds out how
- * many, and warms up.
+ * Creates a meter that returns the mean time of enough runs to make the overhead of a call negligible. Its first call warms
+ * up and determines the number of runs.
  */
 export function createLatencyMeter(
-  sliceMs = MIN_MEASUREMENT_MS,
+  minMeasurementMs = MIN_MEASUREMENT_MS,
 ): (meanMs: (runs: number) => Promise<number>) => Promise<number> {
   let runs: number | undefined;
   return async (meanMs) => {
@@ -64,14 +65,14 @@ export function createLatencyMeter(
       await meanMs(WARM_UP_RUNS);
       runs = Math.min(
         MAX_RUNS,
-        Math.max(1, Math.ceil(sliceMs / Math.max(MIN_RUN_MS, await meanMs(WARM_UP_RUNS)))),
+        Math.max(1, Math.ceil(minMeasurementMs / Math.max(MIN_RUN_MS, await meanMs(WARM_UP_RUNS)))),
       );
     }
     return await meanMs(runs);
   };
 }
 
-/** The smallest value that so large a share of the values does not exceed. */
+/** Returns the smallest value that at least a share of the values does not exceed. */
 export function quantile(values: readonly number[], share: number): number {
   const ascending = values.toSorted((a, b) => a - b);
   return ascending[Math.max(0, Math.ceil(share * ascending.length) - 1)] ?? Number.NaN;

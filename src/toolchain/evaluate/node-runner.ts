@@ -1,4 +1,4 @@
-// Judges candidates by onnxruntime-node, one thread: what a region's CPU makes of them.
+// Node runner: runs graphs in onnxruntime-node with one thread, as on a region's CPU.
 
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import type { Runner } from "./runner.ts";

@@ -1,4 +1,5 @@
-// What judging a project's tiers needs of the project: its files, its labels, and what makes a sample its tensors.
+// Project tiers: reads from a model project what an evaluation of its tiers needs. That is its files, its labels, and the
+// preprocessors that encode samples as tensors.
 
 import { toolchainErrors } from "../errors.ts";
 import { publishingErrors } from "../../registry/publishing-errors.ts";
@@ -14,7 +15,7 @@ import { parseLabelFile } from "../../tasks/labels.ts";
 import type { Preprocessor, PreprocessorConfig } from "../../tasks/task.ts";
 import { getTask } from "../../tasks/tasks.ts";
 
-/** As a region has it (region/server/shared-image-decoder.ts). */
+/** Same decoder as in a region (region/server/shared-image-decoder.ts). */
 const imageDecoder = createImageDecoder({
   modules: createLazyImageCodecs(),
   maxMemoryBytes: 256 * 1024 * 1024,
@@ -22,18 +23,18 @@ const imageDecoder = createImageDecoder({
 
 export type ProjectTier = ClassificationProject["tiers"][number];
 
-/** @throws not_judgeable for a model that gives tensors, and no label to be right or wrong */
+/** @throws not_judgeable for a model that returns tensors without labels */
 export function requireClassification(project: ModelProject): ClassificationProject {
   if (!isClassificationProject(project))
     throw toolchainErrors.notJudgeable(project.model, project.task);
   return project;
 }
 
-/** @throws invalid_project if it does not have the file */
+/** @throws invalid_project if the project lacks the file */
 export function requireProjectFile({ project, files }: PublishSource, path: string): Uint8Array {
   const bytes = files.get(path);
   if (bytes === undefined)
-    throw publishingErrors.invalidProject(project.model, [`the file ${path} is missing`]);
+    throw publishingErrors.invalidProject(project.model, [`${path} is missing`]);
   return bytes;
 }
 
@@ -42,9 +43,13 @@ export function readProjectLabels(
   source: PublishSource,
   project: ClassificationProject,
 ): readonly string[] {
-  const read = parseLabelFile(requireProjectFile(source, project.labels));
-  if ("problems" in read) throw publishingErrors.invalidProject(project.model, read.problems);
-  return read.labels;
+  const parsed = parseLabelFile(requireProjectFile(source, project.labels));
+  if ("problems" in parsed)
+    throw publishingErrors.invalidProject(
+      project.model,
+      parsed.problems.map((problem) => `${project.labels} ${problem}`),
+    );
+  return parsed.labels;
 }
 
 /** @throws invalid_project */
@@ -64,6 +69,6 @@ export function createTierPreprocessor(
   tier: ProjectTier,
 ): Preprocessor {
   return getTask(project.task).createPreprocessor(readPreprocessorConfig(source, tier), {
-    imageDecoder: imageDecoder,
+    imageDecoder,
   });
 }

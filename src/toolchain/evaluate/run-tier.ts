@@ -1,4 +1,4 @@
-// One tier asked about samples, one at a time, in the runtime that would serve it: what it answers, and how long it takes.
+// Runs one tier on samples, one at a time, in the runtime that would serve it, and records answers and latencies.
 
 import { type TierPrediction, decodePredictions } from "../../cascade/calibration.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
@@ -15,19 +15,22 @@ import type { Runner } from "./runner.ts";
 import type { LabeledSample } from "./labeled-samples.ts";
 
 export interface TierRun {
-  /** Of the graph, one per sample. */
+  /** Outputs of the graph, one per sample. */
   readonly outputs: readonly NamedTensors[];
-  /** By the tier's calibration, one per sample. */
+  /** Answers with the tier's calibration, one per sample. */
   readonly answers: readonly TierPrediction[];
-  /** Of preprocessing, graph and reading the answer, one per sample of `selectTimedSamples`; each the mean of as many runs as make `MIN_MEASUREMENT_MS`. */
+  /**
+   * Latency of preprocessing, graph and postprocessing, one per sample of `selectTimedSamples`. Each is the mean of the
+   * runs that fill `MIN_MEASUREMENT_MS`.
+   */
   readonly latenciesMs: readonly number[];
 }
 
-/** Samples of which the latency is taken. */
+/** Number of samples whose latency is measured. */
 const TIMED_SAMPLES = 300;
-/** Of the graph. One run alone would mostly be the asking of workerd, which varies by more than a small graph takes. */
+/** A single run would mostly measure the call to workerd, which varies by more than a small graph takes. */
 const MIN_MEASUREMENT_MS = 10;
-/** Of what is around the graph, which this process does. */
+/** Number of timed runs of preprocessing and postprocessing, which take place in this process. */
 const PROCESSING_RUNS = 20;
 
 /** @throws session_failed */
@@ -45,26 +48,25 @@ export async function runTier(
     const preprocessor = createTierPreprocessor(source, project, tier);
     const [outputs, answers]: [NamedTensors[], TierPrediction[]] = [[], []];
     for (const { input } of samples) {
-      const given = await session.run(preprocessor.encode([input]));
-      answers.push(...decodePredictions(given, 1, labels, tier.calibration, 1));
-      outputs.push(given);
+      const tensors = await session.run(preprocessor.encode([input]));
+      answers.push(...decodePredictions(tensors, 1, labels, tier.calibration, 1));
+      outputs.push(tensors);
       onProgress(outputs.length);
     }
-    const ms: number[] = [];
-    const slice = createLatencyMeter(MIN_MEASUREMENT_MS);
+    const latenciesMs: number[] = [];
+    const measureGraph = createLatencyMeter(MIN_MEASUREMENT_MS);
     for (const sample of selectTimedSamples(samples.length)) {
-      const [{ input }, given] = [
-        samples[sample] as LabeledSample,
-        outputs[sample] as NamedTensors,
-      ];
+      const { input } = samples[sample] as LabeledSample;
+      const tensors = outputs[sample] as NamedTensors;
       const inputs = preprocessor.encode([input]);
-      const aroundMs = measureProcessingMs(() => {
+      const processingMs = measureProcessingMs(() => {
         preprocessor.encode([input]);
-        decodePredictions(given, 1, labels, tier.calibration, 1);
+        decodePredictions(tensors, 1, labels, tier.calibration, 1);
       });
-      ms.push(aroundMs + (await slice((runs) => session.measureMeanMs(inputs, runs))));
+      const graphMs = await measureGraph((runs) => session.measureMeanMs(inputs, runs));
+      latenciesMs.push(processingMs + graphMs);
     }
-    return { outputs, answers, latenciesMs: ms };
+    return { outputs, answers, latenciesMs };
   } finally {
     await session.close();
   }
@@ -76,7 +78,7 @@ function measureProcessingMs(work: () => void): number {
   return (performance.now() - startedAtMs) / PROCESSING_RUNS;
 }
 
-/** Positions of the samples whose latency is taken of so many, evenly spread. */
+/** Returns the evenly spread positions of the samples whose latency is measured. */
 export function selectTimedSamples(count: number): number[] {
   const step = Math.max(1, count / TIMED_SAMPLES);
   return Array.from({ length: Math.min(count, TIMED_SAMPLES) }, (_, index) =>

@@ -1,4 +1,4 @@
-// Where candidates are judged: the runtime that would serve them. Drivers: node-runner.ts, harness/workerd-runner.ts.
+// Port: opens and runs graphs in the runtime that would serve them. Drivers: node-runner.ts, harness/workerd-runner.ts.
 
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 
@@ -14,9 +14,9 @@ export interface RunnerSession {
   readonly outputs: readonly TensorSpec[];
   /** @throws session_failed */
   run(inputs: NamedTensors): Promise<NamedTensors>;
-  /** Of `runs` runs, one after the other, without what it takes to ask for them. */
+  /** Measures the mean time of `runs` serial runs, without the overhead of the call. */
   measureMeanMs(inputs: NamedTensors, runs: number): Promise<number>;
-  /** After what has been run so far; undefined where the runtime cannot tell. */
+  /** Memory of the session after its runs so far; undefined if the runtime does not report it. */
   memoryBytes(): number | undefined;
   close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-// Whether a model holds its latency class: what its manifest promises as the p99 of an answer.
+// Latency SLO: checks whether a model meets its latency class, which is the p99 latency that its manifest promises.
 
 import { quantile } from "./latency.ts";
 
@@ -22,7 +22,7 @@ export type SloResult =
   | { readonly kind: "none" }
   | { readonly kind: "met" | "missed"; readonly classMs: number; readonly p99Ms: number };
 
-/** @param cascade computing alone: the way to a region is not in it */
+/** @param cascade computing time without the network */
 export function checkSlo(classMs: number | undefined, cascade: LatencyPercentiles): SloResult {
   if (classMs === undefined) return { kind: "none" };
   return { kind: cascade.p99Ms <= classMs ? "met" : "missed", classMs, p99Ms: cascade.p99Ms };

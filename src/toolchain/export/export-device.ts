@@ -1,7 +1,7 @@
-// A model project's edge tiers for an app: graphs in ONNX Runtime's format, and all that makes answers of their outputs.
+// Device export: writes a model project's edge tiers for an app. The export has graphs in ONNX Runtime's format and the
+// files that turn their outputs into answers.
 
 import { toolchainErrors } from "../errors.ts";
-import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { basename } from "node:path";
 import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
 import { sha256Hex } from "../../core/hash.ts";
@@ -12,91 +12,60 @@ import {
   type DeviceTier,
   type ExportedFile,
 } from "../../registry/device-manifest.ts";
-import { isClassificationProject } from "../../registry/manifest.ts";
+import {
+  type ClassificationProject,
+  isClassificationProject,
+  type ModelProject,
+} from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
+import { type ProjectTier, requireProjectFile } from "../evaluate/project-tier.ts";
 import {
   measureLargestDifference,
   ONNX_RUNTIME_VERSION,
   convertToOrtFormat,
 } from "./ort-format.ts";
 
-/** Rounding may differ between fusions; what is more is another graph. */
+/** Rounding may differ between fusions. A larger difference means that the conversion has changed the graph. */
 const MAX_RELATIVE_DIFFERENCE = 0.01;
 
 export interface DeviceExport {
   readonly manifest: DeviceManifest;
-  /** By name, the manifest among them. */
+  /** Files by name, including the manifest. */
   readonly files: ReadonlyMap<string, Uint8Array>;
-  /** Of each tier's logits, from those of the ONNX graph, as a share of the largest. */
+  /** Largest difference of each tier's logits from the ONNX graph's, as a share of the largest logit. */
   readonly differences: Readonly<Record<string, number>>;
 }
 
 /**
- * @param version of the published model that this project is; null where that is left to the alias
+ * @param version published version of the project; null leaves it to the alias
  * @throws not_exportable, session_failed
  */
 export async function exportForDevice(
-  { project, files }: PublishSource,
+  source: PublishSource,
   version: number | null,
 ): Promise<DeviceExport> {
-  if (!isClassificationProject(project))
-    throw toolchainErrors.notExportable(
-      project.model,
-      `its task is ${project.task}, which has no exit to take on a device`,
-      "Export a model that classifies.",
-    );
-  const tiers = project.tiers.filter(({ place }) => place === "edge");
-  if (tiers.length === 0)
-    throw toolchainErrors.notExportable(
-      project.model,
-      "it has no edge tier",
-      "`edgetier model distil` makes a small tier from a large one.",
-    );
-  const written = new Map<string, Uint8Array>();
-  const put = async (file: string, bytes: Uint8Array): Promise<ExportedFile> => {
-    written.set(file, bytes);
+  const project = requireExportableProject(source.project);
+  const edgeTiers = project.tiers.filter(({ place }) => place === "edge");
+  const files = new Map<string, Uint8Array>();
+  const addFile: AddFile = async (file, bytes) => {
+    files.set(file, bytes);
     return { file, sha256: await sha256Hex(bytes), bytes: bytes.byteLength };
-  };
-  const read = (path: string): Uint8Array => {
-    const bytes = files.get(path);
-    if (bytes === undefined)
-      throw publishingErrors.invalidProject(project.model, [`the file ${path} is missing`]);
-    return bytes;
   };
 
   const differences: Record<string, number> = {};
-  const exported: DeviceTier[] = [];
-  for (const { id, precision, graph, inputs, outputs, preprocessor, calibration, exit } of tiers) {
-    const onnx = read(graph);
+  const tiers: DeviceTier[] = [];
+  for (const tier of edgeTiers) {
+    const onnx = requireProjectFile(source, tier.graph);
     const ort = await convertToOrtFormat(onnx);
-    const difference = (differences[id] = await measureLargestDifference(onnx, ort, LOGITS_OUTPUT));
+    const difference = await measureLargestDifference(onnx, ort, LOGITS_OUTPUT);
+    differences[tier.id] = difference;
     if (!(difference <= MAX_RELATIVE_DIFFERENCE))
       throw toolchainErrors.notExportable(
         project.model,
-        `in ONNX Runtime's format, tier ${id} answers otherwise (by ${(100 * difference).toFixed(1)} % of its largest logit)`,
-        "Tell the maintainers of the graph's operators; `edgetier model profile` lists them.",
+        `in ONNX Runtime's format, the logits of tier ${tier.id} differ by ${(100 * difference).toFixed(1)} % of the largest`,
+        "Run `edgetier model profile` to list the graph's operators, and report them to the maintainers.",
       );
-    const prepared =
-      preprocessor.kind === "image"
-        ? preprocessor
-        : {
-            ...preprocessor,
-            artifact: await put(
-              `${id}-${basename(preprocessor.artifact)}`,
-              read(preprocessor.artifact),
-            ),
-          };
-    exported.push({
-      id,
-      precision,
-      graph: await put(`${id}.ort`, ort),
-      source: await sha256Hex(onnx),
-      inputs,
-      outputs,
-      preprocessor: prepared,
-      calibration,
-      exit,
-    });
+    tiers.push(await exportTier(source, tier, { onnx, ort }, addFile));
   }
 
   const manifest = deviceManifestSchema.parse({
@@ -107,14 +76,60 @@ export async function exportForDevice(
     task: project.task,
     description: project.description,
     input: project.input,
-    labels: await put("labels.json", read(project.labels)),
-    tiers: exported,
+    labels: await addFile("labels.json", requireProjectFile(source, project.labels)),
+    tiers,
     risk: project.risk,
     onnxRuntime: ONNX_RUNTIME_VERSION,
   });
-  written.set(
+  files.set(
     DEVICE_MANIFEST_FILE,
     new TextEncoder().encode(`${JSON.stringify(manifest, null, 2)}\n`),
   );
-  return { manifest, files: written, differences };
+  return { manifest, files, differences };
+}
+
+type AddFile = (file: string, bytes: Uint8Array) => Promise<ExportedFile>;
+
+function requireExportableProject(project: ModelProject): ClassificationProject {
+  if (!isClassificationProject(project))
+    throw toolchainErrors.notExportable(
+      project.model,
+      `its task is ${project.task}, which has no exit to take on a device`,
+      "Export a classification model.",
+    );
+  if (project.tiers.every(({ place }) => place !== "edge"))
+    throw toolchainErrors.notExportable(
+      project.model,
+      "it has no edge tier",
+      "Run `edgetier model distill` to make a small tier from a large one.",
+    );
+  return project;
+}
+
+async function exportTier(
+  source: PublishSource,
+  { id, precision, inputs, outputs, preprocessor, calibration, exit }: ProjectTier,
+  { onnx, ort }: { readonly onnx: Uint8Array; readonly ort: Uint8Array },
+  addFile: AddFile,
+): Promise<DeviceTier> {
+  return {
+    id,
+    precision,
+    graph: await addFile(`${id}.ort`, ort),
+    source: await sha256Hex(onnx),
+    inputs,
+    outputs,
+    preprocessor:
+      preprocessor.kind === "image"
+        ? preprocessor
+        : {
+            ...preprocessor,
+            artifact: await addFile(
+              `${id}-${basename(preprocessor.artifact)}`,
+              requireProjectFile(source, preprocessor.artifact),
+            ),
+          },
+    calibration,
+    exit,
+  };
 }

@@ -14,7 +14,7 @@ import {
   makeTensorAttribute,
 } from "../onnx/nodes.ts";
 import { removeRedundantCasts } from "../onnx/redundant-casts.ts";
-import type { NodeProto, TensorProto, ValueInfoProto } from "../onnx/proto/onnx_pb.js";
+import type { GraphProto, NodeProto, TensorProto, ValueInfoProto } from "../onnx/proto/onnx_pb.js";
 import { toDataType, readFloats, makeTensor, replaceTensorData } from "../onnx/tensor-data.ts";
 import { TYPE_ATTRIBUTES } from "../onnx/type-inference.ts";
 import type { Use, Value, ValueTable } from "../onnx/value-table.ts";

@@ -54,7 +54,7 @@ async function compareSessions(
   converted: Session,
 ): Promise<Omit<ModelComparison, "rounds">> {
   const text = original.inputs.find(({ datatype }) => datatype === "BYTES");
-  if (text !== undefined) throw toolchainErrors.notComparable(`input ${text.name} takes text`);
+  if (text !== undefined) throw toolchainErrors.notComparable(`input ${text.name} is text`);
   const accumulators = new Map(
     original.outputs.map(({ name }) => [name, new DifferenceAccumulator(name)]),
   );

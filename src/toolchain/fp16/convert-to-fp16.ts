@@ -48,12 +48,12 @@ export function convertToFp16(
   const opsets = opsetsOf(model);
   const opset = opsets.get("");
   if (opset === undefined || opset < MIN_OPSET) {
-    const found =
+    const finding =
       opset === undefined
         ? "it declares no version of ONNX's standard operators"
         : `it uses version ${opset} of ONNX's operators`;
     throw toolchainErrors.notConvertible(
-      `${found}, but Cast requires version ${MIN_OPSET} or later`,
+      `${finding}, but Cast requires version ${MIN_OPSET} or later`,
       "Export it again with a later opset, or convert it with onnx.version_converter in Python.",
     );
   }

@@ -36,11 +36,11 @@ export function adaptText(
     inputNames().filter((name) => !providedNames.includes(name)),
   ];
   if (missing.length + extra.length > 0) {
-    const found = inputNames()
+    const listedNames = inputNames()
       .map((name) => JSON.stringify(name))
       .join(", ");
     return {
-      problem: `its inputs are ${found}, but a ${kind} preprocessor provides ${providedNames.join(" and ")}`,
+      problem: `its inputs are ${listedNames}, but a ${kind} preprocessor provides ${providedNames.join(" and ")}`,
       remedy:
         "Export it with these inputs (input_names in torch.onnx.export), or import it with --task tensor and preprocess in the client.",
     };

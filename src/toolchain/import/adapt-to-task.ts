@@ -125,7 +125,7 @@ function resolveLabels(
     });
   else if (configuredLabels === undefined)
     collect([
-      `${configuredLabels === undefined ? labels.length : 0} labels are taken from its metadata, starting with ${JSON.stringify(labels[0])}`,
+      `${labels.length} labels are taken from its metadata, starting with ${JSON.stringify(labels[0])}`,
     ]);
   return labels;
 }
@@ -135,9 +135,9 @@ function resolveEmbeddingOutput(
   { embedding = {} }: TaskOptions,
   collect: CollectResult,
 ): EmbeddingOutput | undefined {
-  const found = findEmbeddingOutput(model, embedding);
-  if (!("problem" in found)) return found;
-  collect(found);
+  const output = findEmbeddingOutput(model, embedding);
+  if (!("problem" in output)) return output;
+  collect(output);
   return undefined;
 }
 

@@ -1,5 +1,6 @@
-// Reads tensor samples: JSON lines as in the Open Inference Protocol, or a folder in the layout of
-// ONNX's own test data (test_data_set_0/input_0.pb), including its outputs.
+// Reads tensor samples from JSON lines or from a folder. The lines follow the Open Inference
+// Protocol; the folder follows the layout of ONNX's own test data (test_data_set_0/input_0.pb),
+// including its outputs.
 
 import { importErrors } from "./errors.ts";
 import { readdir, readFile, stat } from "node:fs/promises";

@@ -60,26 +60,26 @@ export async function findEdgeProblem(
   budgetBytes: number,
 ): Promise<string | undefined> {
   if (graph.byteLength > budgetBytes)
-   return `it has ${graph.byteLength} bytes, and all sessions of an isolate share ${budgetBytes}`;
+    return `it has ${graph.byteLength} bytes, and all sessions of an isolate share ${budgetBytes}`;
   try {
-   const { sampleOutputs, failure, memoryBytes = 0 } = await runTrial(
-      runner,
-      graph,
-      async () => samples,
-    );
+    const {
+      sampleOutputs,
+      failure,
+      memoryBytes = 0,
+    } = await runTrial(runner, graph, async () => samples);
     if (failure !== undefined) return failure;
     if (memoryBytes > budgetBytes)
-     return `its session takes ${memoryBytes} bytes, and all sessions of an isolate share ${budgetBytes}`;
+      return `its session takes ${memoryBytes} bytes, and all sessions of an isolate share ${budgetBytes}`;
     const difference = sampleOutputs
       .map((answer, index) => compareOutputs(expected[index] ?? {}, answer).problem)
       .find((problem) => problem !== undefined);
     return difference === undefined
       ? undefined
-     : `its outputs differ from those of onnxruntime-node: ${difference}`;
+      : `its outputs differ from those of onnxruntime-node: ${difference}`;
   } catch (error) {
     return error instanceof EdgeTierError
       ? shortReason(error)
-     : `the engine failed: ${reasonOf(error)}`;
+      : `the engine failed: ${reasonOf(error)}`;
   }
 }
 

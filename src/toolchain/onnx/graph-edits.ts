@@ -18,10 +18,10 @@ export class UniqueNames {
     }
   }
 
-  /** @returns `wanted`, or `wanted` with a numeric suffix if that name is taken */
-  reserve(wanted: string): string {
-    let name = wanted;
-    for (let number = 2; this.#taken.has(name); number++) name = `${wanted}_${number}`;
+  /** @returns `baseName`, or `baseName` with a numeric suffix if that name is taken */
+  reserve(baseName: string): string {
+    let name = baseName;
+    for (let number = 2; this.#taken.has(name); number++) name = `${baseName}_${number}`;
     this.#taken.add(name);
     return name;
   }

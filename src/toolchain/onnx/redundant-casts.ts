@@ -22,7 +22,8 @@ export function removeRedundantCasts(model: Model): ReadonlySet<NodeProto> {
   /** The value that can be read in place of each redundant cast's output. */
   const sources = new Map<Value, Value>();
   const readers = new Map(table.values.map((value) => [value, value.uses.length]));
-  const adjustReaders = (value: Value, delta: number) => readers.set(value, (readers.get(value) ?? 0) + delta);
+  const adjustReaders = (value: Value, delta: number) =>
+    readers.set(value, (readers.get(value) ?? 0) + delta);
   const sourceOf = (value: Value): Value => sources.get(value) ?? value;
   const inputOfCast = ({ origin }: Value): Value | undefined =>
     origin.kind === "node" && isOnnxOp(origin.node, "Cast")
@@ -35,8 +36,11 @@ export function removeRedundantCasts(model: Model): ReadonlySet<NodeProto> {
     const castInput = sourceOf(input);
     const originalValue = inputOfCast(castInput) && sourceOf(inputOfCast(castInput) ?? castInput);
     const isLossless =
-      originalValue !== undefined && LOSSLESS_CASTS[originalValue.type ?? ""]?.includes(castInput.type ?? "") === true;
-    const source = [castInput, ...(isLossless ? [originalValue] : [])].find(({ type }) => type === value.type);
+      originalValue !== undefined &&
+      LOSSLESS_CASTS[originalValue.type ?? ""]?.includes(castInput.type ?? "") === true;
+    const source = [castInput, ...(isLossless ? [originalValue] : [])].find(
+      ({ type }) => type === value.type,
+    );
     if (source !== undefined && source.type !== undefined) sources.set(value, source);
   }
 

@@ -90,7 +90,7 @@ export const TYPE_ATTRIBUTES: Readonly<
   RandomNormal: { name: "dtype", fallback: "float" },
   RandomNormalLike: { name: "dtype", fallback: "same-as-input" },
   RandomUniform: { name: "dtype", fallback: "float" },
-  RandomUniformLike: { name: "dtype", fallback: "the input's" },
+  RandomUniformLike: { name: "dtype", fallback: "same-as-input" },
   BlackmanWindow: { name: "output_datatype", fallback: "float" },
   HammingWindow: { name: "output_datatype", fallback: "float" },
   HannWindow: { name: "output_datatype", fallback: "float" },

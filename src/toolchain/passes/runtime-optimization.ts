@@ -2,9 +2,9 @@
 // in each session.
 //
 // `basic` keeps to ONNX's operators and folds constants. `extended` fuses nodes into ONNX Runtime's
-// own operators (domain com.microsoft). Its CPU kernels have these, in the edge's engine as well,
-// but other runtimes do not. `all` lays tensors out for the processor that it runs on
-// (com.microsoft.nchwc). Its result suits similar machines only, and never the edge.
+// own operators (domain com.microsoft). The edge's engine supports these too, but other runtimes do
+// not. `all` lays tensors out for the processor that it runs on (com.microsoft.nchwc). Its result
+// suits similar machines only, and never the edge.
 // https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html
 
 import { coreErrors } from "../../core/common-errors.ts";

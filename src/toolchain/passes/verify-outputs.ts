@@ -134,7 +134,7 @@ const MAX_INPUT_ELEMENTS = 64 * 1024 * 1024;
  */
 export function generateInputs(specs: readonly TensorSpec[]): NamedTensors[] {
   for (const { name, datatype, shape } of specs) {
-    if (datatype === "BYTES") throw toolchainErrors.notComparable(`input ${name} takes text`);
+    if (datatype === "BYTES") throw toolchainErrors.notComparable(`input ${name} is text`);
     const elements = shape.reduce((product, size) => product * (size === -1 ? 64 : size), 1);
     if (elements > MAX_INPUT_ELEMENTS)
       throw toolchainErrors.notComparable(`input ${name} is [${shape.join(", ")}]`);

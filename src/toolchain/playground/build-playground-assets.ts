@@ -1,5 +1,6 @@
-// The playground's files as the Worker's static assets: a script, a style and an icon under names of their digests, the page that names
-// them, and the headers of all. Made anew each time, which takes less than finding out whether it has to be.
+// Playground assets: builds the playground's files as the Worker's static assets. Script, style and icon have names with
+// their digests; the page refers to them; `_headers` has the headers of all. The files are rebuilt each time, because a
+// check for changes would take longer.
 
 import { existsSync } from "node:fs";
 import { readdir, readFile, rm } from "node:fs/promises";
@@ -7,13 +8,13 @@ import { join } from "node:path";
 import { sha256HexSync } from "../sha256-sync.ts";
 import { writeFileAtomic } from "../write-file-atomic.ts";
 
-/** In the assets' folder: what is there may be kept for ever. */
+/** Subfolder of files with a digest in their name, which clients may cache forever. */
 const HASHED_FOLDER = "page";
 const ESBUILD_TARGET = "es2023";
 
 /**
- * Only this edge is asked and only its files are run, none of them in the page itself; `blob:` shows an image before it is sent, and
- * trusted types keep answers from becoming markup.
+ * Allows requests to this edge only, and scripts from its files only, none inline. `blob:` shows an image before it is
+ * sent. Trusted types keep responses from being parsed as markup.
  */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -28,7 +29,7 @@ const CONTENT_SECURITY_POLICY = [
   "trusted-types 'none'",
 ].join("; ");
 
-/** In the form that Cloudflare reads (https://developers.cloudflare.com/workers/static-assets/headers/). */
+/** Headers in Cloudflare's format (https://developers.cloudflare.com/workers/static-assets/headers/). */
 const HEADERS_FILE = `/*
   Content-Security-Policy: ${CONTENT_SECURITY_POLICY}
   X-Content-Type-Options: nosniff
@@ -43,54 +44,55 @@ const HEADERS_FILE = `/*
 `;
 
 /**
- * @param sourceFolder with main.ts (main.js, where it has been compiled), style.css, icon.svg and index.html
- * @param outFolder what is there and not of this build is removed
+ * @param sourceFolder contains main.ts (main.js if compiled), style.css, icon.svg and index.html
+ * @param outFolder hashed files of former builds are removed from it
  */
 export async function buildPlaygroundAssets(
   sourceFolder: string,
   outFolder: string,
 ): Promise<void> {
-  const { build } = await import("esbuild");
-  const bundle = async (file: string) => {
-    const { outputFiles } = await build({
-      entryPoints: [join(sourceFolder, file)],
-      bundle: true,
-      write: false,
-      minify: true,
-      format: "esm",
-      target: ESBUILD_TARGET,
-      charset: "utf8",
-      legalComments: "none",
-      logLevel: "silent",
-    });
-    return outputFiles[0]?.contents ?? new Uint8Array();
-  };
-  const parts = {
-    script: {
-      extension: "js",
-      bytes: await bundle(existsSync(join(sourceFolder, "main.ts")) ? "main.ts" : "main.js"),
-    },
-    style: { extension: "css", bytes: await bundle("style.css") },
-    icon: { extension: "svg", bytes: await readFile(join(sourceFolder, "icon.svg")) },
-  };
-  const named = Object.entries(parts).map(([part, { extension, bytes }]) => ({
-    part,
-    name: `${part}-${sha256HexSync(bytes).slice(0, 12)}.${extension}`,
-    bytes,
-  }));
+  const mainFile = existsSync(join(sourceFolder, "main.ts")) ? "main.ts" : "main.js";
+  const assets = [
+    hashAsset("script", "js", await bundle(join(sourceFolder, mainFile))),
+    hashAsset("style", "css", await bundle(join(sourceFolder, "style.css"))),
+    hashAsset("icon", "svg", await readFile(join(sourceFolder, "icon.svg"))),
+  ];
   const template = await readFile(join(sourceFolder, "index.html"), "utf8");
-  const page = named.reduce(
+  const page = assets.reduce(
     (html, { part, name }) => html.replaceAll(`{{${part}}}`, `/${HASHED_FOLDER}/${name}`),
     template,
   );
 
-  for (const { name, bytes } of named)
+  for (const { name, bytes } of assets)
     await writeFileAtomic(join(outFolder, HASHED_FOLDER, name), bytes);
   await writeFileAtomic(join(outFolder, "index.html"), page);
   await writeFileAtomic(join(outFolder, "_headers"), HEADERS_FILE);
-  const kept = new Set(named.map(({ name }) => name));
+  const current = new Set(assets.map(({ name }) => name));
   const stale = (await readdir(join(outFolder, HASHED_FOLDER))).filter(
-    (name) => /^(script|style|icon)-[0-9a-f]{12}\.\w+$/.test(name) && !kept.has(name),
+    (name) => /^(script|style|icon)-[0-9a-f]{12}\.\w+$/.test(name) && !current.has(name),
   );
   await Promise.all(stale.map((name) => rm(join(outFolder, HASHED_FOLDER, name), { force: true })));
 }
+
+/** esbuild is imported on demand, because only builds need it. */
+async function bundle(path: string): Promise<Uint8Array> {
+  const { build } = await import("esbuild");
+  const { outputFiles } = await build({
+    entryPoints: [path],
+    bundle: true,
+    write: false,
+    minify: true,
+    format: "esm",
+    target: ESBUILD_TARGET,
+    charset: "utf8",
+    legalComments: "none",
+    logLevel: "silent",
+  });
+  return outputFiles[0]?.contents ?? new Uint8Array();
+}
+
+const hashAsset = (part: string, extension: string, bytes: Uint8Array) => ({
+  part,
+  name: `${part}-${sha256HexSync(bytes).slice(0, 12)}.${extension}`,
+  bytes,
+});

@@ -1,5 +1,5 @@
-// Sizes that a node is given, and channels that are removed: sizes that come from a tensor's shape follow by themselves,
-// constants are rewritten, and where neither is possible, the channels stay.
+// Binds a node's shape input to the channels that pruning removes. Sizes computed from a tensor's shape follow by themselves,
+// and constants are rewritten. If neither is possible, the channels are frozen.
 
 import type { TensorProto } from "../onnx/proto/onnx_pb.js";
 import { replaceTensorData } from "../onnx/tensor-data.ts";
@@ -8,7 +8,7 @@ import { readInt64s, type ShapeElement } from "./shape-tensor.ts";
 import type { RuleContext } from "./propagation-rule.ts";
 
 /**
- * Sees to it that an output's axes stay what the sizes in an input say, and keeps those as they are for which that cannot be.
+ * Keeps an output's axes consistent with the sizes in an input. Freezes the axes for which that is impossible.
  * @param zeroCopies whether 0 stands for the same axis of the first input
  */
 export function bindShapeTensor(
@@ -21,14 +21,15 @@ export function bindShapeTensor(
   const sizes = step.claimShapeTensor(position);
   const [first] = zeroCopies ? [step.claimInput(0)] : [];
   const isDirect = step.constant(position) !== undefined;
-  const written: { readonly size: ShapeElement & { kind: "constant" }; readonly axis: Axis }[] = [];
-  axes.forEach((axis, at) => {
+  const rewritable: { readonly size: ShapeElement & { kind: "constant" }; readonly axis: Axis }[] =
+    [];
+  axes.forEach((axis, dimension) => {
     if (!coupling.isPrunable(axis)) return;
-    const size = sizes?.length === axes.length ? sizes[at] : undefined;
+    const size = sizes?.length === axes.length ? sizes[dimension] : undefined;
     if (size?.kind === "axis" && size.axis !== undefined && coupling.areCoupled(size.axis, axis))
       return;
     if (size?.kind === "constant" && size.value === -1) return;
-    const copied = first?.[at];
+    const copied = first?.[dimension];
     if (
       size?.kind === "constant" &&
       size.value === 0 &&
@@ -37,20 +38,20 @@ export function bindShapeTensor(
     )
       return;
     if (size?.kind === "constant" && size.value === axis.length && (isDirect || size.readers === 1))
-      written.push({ size, axis });
-    else coupling.freeze([axis], `${label} has their number in its sizes`);
+      rewritable.push({ size, axis });
+    else coupling.freeze([axis], `the shape input of ${label} contains the channel count`);
   });
-  if (written.length === 0) return;
+  if (rewritable.length === 0) return;
 
-  step.onRemoval(({ remainingSize: left, setInt64Input: giveSizes }) => {
-    const changed = written.filter(({ axis }) => left(axis) !== axis.length);
+  step.onRemoval(({ remainingSize, setInt64Input }) => {
+    const changed = rewritable.filter(({ axis }) => remainingSize(axis) !== axis.length);
     if (changed.length === 0) return;
     const values = (sizes ?? []).map((size) => (size.kind === "constant" ? size.value : 0));
     for (const { size, axis } of changed) {
-      values[size.index] = left(axis);
-      if (!isDirect) writeInt64(size.tensor, size.index, left(axis));
+      values[size.index] = remainingSize(axis);
+      if (!isDirect) writeInt64(size.tensor, size.index, remainingSize(axis));
     }
-    if (isDirect) giveSizes(node, position, values);
+    if (isDirect) setInt64Input(node, position, values);
   });
 }
 

@@ -1,25 +1,25 @@
-// Which channels can only be removed together: a union-find over the indices of all axes of all tensors. What is added
-// index by index is one channel, a depthwise convolution's output is its input, and so on, through the whole graph.
-// Fang et al. 2023, "DepGraph: Towards Any Structural Pruning", has such groups of whole axes; here they are of single
-// indices, so that what Concat and Split put together or take apart needs no rule of its own.
+// Channel coupling: a union-find over the indices of all axes of all tensors finds channels that pruning can only remove
+// together. Tensors that are added couple index by index, and a depthwise convolution couples its output with its input. Fang
+// et al. 2023, "DepGraph: Towards Any Structural Pruning", couple whole axes. Coupling single indices handles Concat and Split
+// without special cases.
 
-/** One number for each index along an axis. Axes of the same numbers keep the same indices. */
+/** One id for each index along an axis. Axes with the same ids keep the same indices. */
 export type Axis = Int32Array;
 
-/** Of a tensor. Undefined for an axis of one element, which is always kept. */
+/** Axes of a tensor. An axis of one element is undefined, because it is always kept. */
 export type Axes = readonly (Axis | undefined)[];
 
 export class ChannelCoupling {
   readonly #parents: number[] = [];
-  /** Of a root: why its channels are kept. */
+  /** Reason why the channels of a root are kept, by root. */
   readonly #reasons: (string | undefined)[] = [];
 
-  /** An axis that nothing is known of yet. @param reason why it must stay as it is */
+  /** Adds an uncoupled axis. @param reason reason to freeze it; undefined leaves it prunable */
   addAxis(size: number, reason?: string): Axis | undefined {
     return size < 2 ? undefined : this.#add(size, reason);
   }
 
-  /** As a part of another axis: of any size. */
+  /** Adds a frozen axis of any size, including 1, as a part of another axis. */
   addFrozenAxis(size: number, reason: string): Axis {
     return this.#add(size, reason);
   }
@@ -28,7 +28,7 @@ export class ChannelCoupling {
     return shape.map((size) => this.addAxis(size, reason));
   }
 
-  /** The number that stands for all that are removed together. */
+  /** Returns the id that represents all coupled channels. */
   findRoot(index: number): number {
     let root = index;
     for (
@@ -46,11 +46,11 @@ export class ChannelCoupling {
   /** Couples two axes of the same length, index by index. @returns either */
   couple(first: Axis | undefined, second: Axis | undefined): Axis | undefined {
     if (first === undefined || second === undefined || first === second) return first ?? second;
-    first.forEach((index, at) => this.#joinOne(index, second[at] ?? index));
+    first.forEach((index, position) => this.#joinOne(index, second[position] ?? index));
     return first;
   }
 
-  /** Couples the indices that have the same place in each of `parts` equal parts. @returns the first part */
+  /** Couples the indices at the same position of each of `parts` equal parts. @returns the first part */
   coupleParts(axis: Axis | undefined, parts: number): Axis | undefined {
     if (axis === undefined || parts === 1) return axis;
     const size = axis.length / parts;
@@ -65,12 +65,12 @@ export class ChannelCoupling {
       for (const index of axis ?? []) this.#reasons[this.findRoot(index)] ??= reason;
   }
 
-  /** Why a channel must be kept; undefined if it need not be. */
+  /** Reason why a channel is frozen; undefined for a prunable one. */
   freezeReasonOf(index: number): string | undefined {
     return this.#reasons[this.findRoot(index)];
   }
 
-  /** Whether some of it may still be removed, as far as is known. */
+  /** Whether at least one index of the axis is not frozen. */
   isPrunable(axis: Axis | undefined): axis is Axis {
     return axis !== undefined && axis.some((index) => this.freezeReasonOf(index) === undefined);
   }
@@ -78,7 +78,9 @@ export class ChannelCoupling {
   areCoupled(first: Axis, second: Axis): boolean {
     return (
       first.length === second.length &&
-      first.every((index, at) => this.findRoot(index) === this.findRoot(second[at] ?? -1))
+      first.every(
+        (index, position) => this.findRoot(index) === this.findRoot(second[position] ?? -1),
+      )
     );
   }
 

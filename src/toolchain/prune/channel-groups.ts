@@ -1,21 +1,21 @@
-// Groups of channels that can be pruned by the same measure: those that the same layers make. A chain of residual blocks
-// is one group, since Add couples all its layers channel by channel.
+// Channel groups: collects the channels that the same layers produce, so that one ranking applies to all of them. A chain of
+// residual blocks is one group, because Add couples its layers channel by channel.
 
 import { displayNameOf } from "../onnx/nodes.ts";
 import type { Layer } from "./propagation-rule.ts";
 import type { ChannelTrace } from "./trace-channels.ts";
 
 export interface ChannelGroup {
-  /** By its first layer. */
+  /** Name of the first layer, with a number if it is taken. */
   readonly name: string;
   readonly layers: readonly Layer[];
-  /** Each stands for channels that can only be removed together: one of each layer, or several where a convolution has groups. */
+  /** Representatives of coupled channels. A unit has one channel of each layer, or several if a convolution has groups. */
   readonly units: readonly number[];
-  /** How many channels of a tensor go with a unit. */
+  /** Distinct numbers of channels that a unit has in a tensor. */
   readonly channelsPerUnit: readonly number[];
 }
 
-/** A layer of which no channel can be removed. */
+/** A layer without prunable channels. */
 export interface UnprunableLayer {
   readonly layer: string;
   readonly op: string;
@@ -28,62 +28,63 @@ export interface ChannelGroups {
   readonly unprunable: readonly UnprunableLayer[];
 }
 
-export function findChannelGroups({
-  coupling,
-  layers,
-  nonEmptyAxes: spans,
-}: ChannelTrace): ChannelGroups {
-  /** Of what can be removed: how many channels of which spans go with it. */
-  const places = new Map<number, Map<number, number>>();
-  const rootsOf = layers.map(({ channels }) => [
+export function findChannelGroups({ coupling, layers, nonEmptyAxes }: ChannelTrace): ChannelGroups {
+  const axisCounts = countPrunableChannels({ coupling, nonEmptyAxes });
+  const layerRoots = layers.map(({ channels }) => [
     ...new Set(channels.map((index) => coupling.findRoot(index))),
   ]);
-  spans.forEach((span, position) => {
-    for (const index of span) {
-      const root = coupling.findRoot(index);
-      if (coupling.freezeReasonOf(root) !== undefined) continue;
-      const counts = places.get(root) ?? new Map<number, number>();
-      places.set(root, counts.set(position, (counts.get(position) ?? 0) + 1));
-    }
-  });
-  const makers = new Map<number, Layer[]>();
-  rootsOf.forEach((roots, at) => {
-    for (const root of roots)
-      if (places.has(root))
-        makers.set(root, [...(makers.get(root) ?? []), ...layers.slice(at, at + 1)]);
+  const layersByRoot = new Map<number, Layer[]>();
+  layers.forEach((layer, position) => {
+    for (const root of layerRoots[position] ?? [])
+      if (axisCounts.has(root)) layersByRoot.set(root, [...(layersByRoot.get(root) ?? []), layer]);
   });
 
-  // Channels of the same spans: what is left of a group is then a known part of each span.
+  // Units with the same signature lie in the same axes, so that the rest of a group is a known part of each axis.
   const signatureOf = (root: number) =>
-    [...(places.get(root) ?? [])].map(([span, count]) => `${span}*${count}`).join(" ");
-  const names = new Map<string, number>();
-  const groups = [...Map.groupBy(makers.keys(), signatureOf).values()].map(
+    [...(axisCounts.get(root) ?? [])].map(([axis, count]) => `${axis}*${count}`).join(" ");
+  const nameCounts = new Map<string, number>();
+  const groups = [...Map.groupBy(layersByRoot.keys(), signatureOf).values()].map(
     (units): ChannelGroup => {
-      const [first = 0] = units;
-      const own = makers.get(first) ?? [];
-      const [name = ""] = own.map(({ node }) => displayNameOf(node));
-      const number = (names.get(name) ?? 0) + 1;
-      names.set(name, number);
+      const [firstUnit = 0] = units;
+      const groupLayers = layersByRoot.get(firstUnit) ?? [];
+      const [name = ""] = groupLayers.map(({ node }) => displayNameOf(node));
+      const number = (nameCounts.get(name) ?? 0) + 1;
+      nameCounts.set(name, number);
       return {
         name: number === 1 ? name : `${name} (${number})`,
-        layers: own,
+        layers: groupLayers,
         units,
-        channelsPerUnit: [...new Set(places.get(first)?.values())],
+        channelsPerUnit: [...new Set(axisCounts.get(firstUnit)?.values())],
       };
     },
   );
-  const leftAlone = layers.flatMap(({ node, channels }, at): UnprunableLayer[] => {
-    const free = rootsOf[at]?.some((root) => makers.has(root)) === true;
-    return free
-      ? []
-      : [
-          {
-            layer: displayNameOf(node),
-            op: node.opType,
-            channels: channels.length,
-            reason: coupling.freezeReasonOf(channels[0] ?? -1) ?? "",
-          },
-        ];
+  const unprunable = layers
+    .filter((_, position) => layerRoots[position]?.some((root) => layersByRoot.has(root)) !== true)
+    .map(({ node, channels }): UnprunableLayer => ({
+      layer: displayNameOf(node),
+      op: node.opType,
+      channels: channels.length,
+      reason: coupling.freezeReasonOf(channels[0] ?? -1) ?? "",
+    }));
+  return { groups, unprunable };
+}
+
+/** Counts the channels of each prunable root, by the position of the axis. */
+function countPrunableChannels({
+  coupling,
+  nonEmptyAxes,
+}: Pick<ChannelTrace, "coupling" | "nonEmptyAxes">): ReadonlyMap<
+  number,
+  ReadonlyMap<number, number>
+> {
+  const countsByRoot = new Map<number, Map<number, number>>();
+  nonEmptyAxes.forEach((axis, position) => {
+    for (const index of axis) {
+      const root = coupling.findRoot(index);
+      if (coupling.freezeReasonOf(root) !== undefined) continue;
+      const counts = countsByRoot.get(root) ?? new Map<number, number>();
+      countsByRoot.set(root, counts.set(position, (counts.get(position) ?? 0) + 1));
+    }
   });
-  return { groups, unprunable: leftAlone };
+  return countsByRoot;
 }

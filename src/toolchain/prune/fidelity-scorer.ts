@@ -1,11 +1,14 @@
-// A judge for sensitivities where there are no labels: how close outputs stay to the original's.
+// Scores a pruned graph without labels, by the distance of its outputs from the original's.
 
 import type { Runtime } from "../../runtime/runtime.ts";
 import { ReferenceOutputs } from "../quantize/output-deviation.ts";
 import type { InputSamples } from "../quantize/capture-activations.ts";
 import type { ModelScorer } from "./sensitivity.ts";
 
-/** 1 less the relative error √(Σ difference² / Σ original²) of the output that it is largest for: 1 where all are the same. @throws session_failed */
+/**
+ * The score is 1 - max √(Σ difference² / Σ original²) over the outputs, and 1 for identical outputs.
+ * @throws session_failed
+ */
 export async function createFidelityScorer(
   runtime: Runtime,
   original: Uint8Array,

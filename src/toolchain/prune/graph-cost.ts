@@ -1,4 +1,4 @@
-// What a graph costs by layer: parameters, bytes, and multiply-accumulate operations (MACs) of one request.
+// Computes a graph's cost by layer: parameters, bytes, and multiply-accumulate operations (MACs) of one request.
 
 import { readConstantTensor } from "../onnx/constants.ts";
 import { readIntAttribute } from "../onnx/graph-queries.ts";
@@ -13,16 +13,19 @@ import type { TensorShapes } from "./measure-shapes.ts";
 export interface LayerCost {
   readonly layer: string;
   readonly op: string;
-  /** Numbers in the constants that it reads, those of constants that an earlier layer reads too left out. */
+  /** Number of values in the layer's constants, without constants that an earlier layer reads too. */
   readonly parameters: number;
   readonly bytes: number;
-  /** Parameters that are 0, of FP32 ones. */
+  /** Number of FP32 parameters that are 0. */
   readonly zeros: number;
-  /** Of convolutions and products of matrices; 0 for other operators. Null where shapes are not known, and of operators with more inside, such as recurrent ones. */
+  /**
+   * MACs of convolutions and matrix products, 0 for other simple operators. Null if shapes are unknown, and for composite
+   * operators such as recurrent ones.
+   */
   readonly macs: number | null;
 }
 
-/** Layers that have parameters or MACs, in the graph's order. */
+/** Returns the layers with parameters or MACs, in the order of the graph. */
 export function computeLayerCosts(model: Model, shapes: TensorShapes): LayerCost[] {
   const table = buildValueTable(model);
   const dimsOf = createDimsLookup(model, shapes);
@@ -30,8 +33,8 @@ export function computeLayerCosts(model: Model, shapes: TensorShapes): LayerCost
   return table.nodes.flatMap((node): LayerCost[] => {
     const tensors = collectParameters(table, node, seen);
     const macs = countMacs(table, node, dimsOf);
-    const sum = (of: (tensor: TensorProto) => number) =>
-      tensors.reduce((total, tensor) => total + of(tensor), 0);
+    const sum = (measure: (tensor: TensorProto) => number) =>
+      tensors.reduce((total, tensor) => total + measure(tensor), 0);
     return tensors.length === 0 && macs === 0
       ? []
       : [
@@ -50,13 +53,13 @@ export function computeLayerCosts(model: Model, shapes: TensorShapes): LayerCost
 export interface GraphCost {
   readonly parameters: number;
   readonly bytes: number;
-  /** Of what is known of it. */
+  /** Sum of the known MACs. */
   readonly macs: number;
 }
 
 export function sumLayerCosts(layers: readonly LayerCost[]): GraphCost {
-  const total = (of: (layer: LayerCost) => number) =>
-    layers.reduce((sum, layer) => sum + of(layer), 0);
+  const total = (measure: (layer: LayerCost) => number) =>
+    layers.reduce((sum, layer) => sum + measure(layer), 0);
   return {
     parameters: total(({ parameters }) => parameters),
     bytes: total(({ bytes }) => bytes),
@@ -66,7 +69,7 @@ export function sumLayerCosts(layers: readonly LayerCost[]): GraphCost {
 
 export type DimsLookup = (value: Value | undefined) => readonly number[] | undefined;
 
-/** As `sumLayerCosts`, of a graph whose tensors have other sizes: what it would cost without some channels. */
+/** Computes the cost that the graph would have with other tensor sizes, for example without some channels. */
 export function computeGraphCost(table: ValueTable, dimsOf: DimsLookup): GraphCost {
   const seen = new Set<Value>();
   let [parameters, bytes, macs] = [0, 0, 0];
@@ -103,7 +106,7 @@ const countZeros = (tensor: TensorProto): number =>
 const collectParameters = (table: ValueTable, node: NodeProto, seen: Set<Value>): TensorProto[] =>
   collectConstants(table, node, seen).flatMap((value) => readConstantTensor(value) ?? []);
 
-/** Sizes and axes are no parameters. */
+/** Collects parameters. Constants with sizes or axes are not parameters. */
 function collectConstants(table: ValueTable, node: NodeProto, seen: Set<Value>): Value[] {
   return table.inputsOf(node).flatMap((value) => {
     if (
@@ -118,13 +121,14 @@ function collectConstants(table: ValueTable, node: NodeProto, seen: Set<Value>):
   });
 }
 
-/** Where a convolution's weights are among its inputs, and a matrix product's two factors. */
+/** Position of a convolution's weights among its inputs. */
 const CONVOLUTIONS = new Map([
   ["Conv", 1],
   ["FusedConv", 1],
   ["ConvInteger", 1],
   ["QLinearConv", 3],
 ]);
+/** Positions of a matrix product's factors among its inputs. */
 const MATRIX_PRODUCTS = new Map([
   ["Gemm", [0, 1]],
   ["MatMul", [0, 1]],
@@ -148,15 +152,16 @@ const OPS_WITH_UNKNOWN_MACS = new Set([
 
 function countMacs(table: ValueTable, node: NodeProto, dimsOf: DimsLookup): number | null {
   const inputs = table.inputsOf(node);
-  const [out, first] = [dimsOf(table.outputsOf(node)[0]), dimsOf(inputs[0])];
-  const weightsAt = CONVOLUTIONS.get(node.opType);
-  const [left] = MATRIX_PRODUCTS.get(node.opType) ?? [];
-  if (weightsAt !== undefined) return countFilterMacs(out, dimsOf(inputs[weightsAt]));
-  if (node.opType === "ConvTranspose") return countFilterMacs(first, dimsOf(inputs[1]));
-  if (left !== undefined) {
-    const dims = dimsOf(inputs[left]);
+  const [outputDims, firstDims] = [dimsOf(table.outputsOf(node)[0]), dimsOf(inputs[0])];
+  const weightsPosition = CONVOLUTIONS.get(node.opType);
+  const [leftPosition] = MATRIX_PRODUCTS.get(node.opType) ?? [];
+  if (weightsPosition !== undefined)
+    return countFilterMacs(outputDims, dimsOf(inputs[weightsPosition]));
+  if (node.opType === "ConvTranspose") return countFilterMacs(firstDims, dimsOf(inputs[1]));
+  if (leftPosition !== undefined) {
+    const dims = dimsOf(inputs[leftPosition]);
     const inner = readIntAttribute(node, "transA", 0) === 1 ? dims?.at(-2) : dims?.at(-1);
-    return out === undefined || inner === undefined ? null : product(out) * inner;
+    return outputDims === undefined || inner === undefined ? null : product(outputDims) * inner;
   }
   const isKnown =
     domainOf(node) === "" &&
@@ -165,7 +170,7 @@ function countMacs(table: ValueTable, node: NodeProto, dimsOf: DimsLookup): numb
   return isKnown || node.opType.startsWith("QLinear") ? 0 : null;
 }
 
-/** Each position is multiplied by all but the first dimension of the weights. */
+/** Multiplies the number of positions by all dimensions of the weights except the first. */
 const countFilterMacs = (
   positions: readonly number[] | undefined,
   weights: readonly number[] | undefined,

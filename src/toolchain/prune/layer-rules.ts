@@ -1,11 +1,11 @@
-// Rules of the operators with weights: convolutions and products of matrices.
+// Propagation rules of operators with weights: convolutions and matrix products.
 
 import { readIntAttribute } from "../onnx/graph-queries.ts";
 import { makeIntAttribute, setAttribute } from "../onnx/nodes.ts";
 import type { Axes, Axis } from "./channel-coupling.ts";
 import type { PropagationRule, RuleContext } from "./propagation-rule.ts";
 
-/** Weights [out, in / group, ...]. */
+/** The weights have the shape [out, in / group, ...]. */
 function convolution(step: RuleContext): Axes[] | undefined {
   const [x, weights] = [step.claimInput(0), step.claimInput(1)];
   if (x === undefined || weights === undefined) return undefined;
@@ -13,7 +13,7 @@ function convolution(step: RuleContext): Axes[] | undefined {
   const group = readIntAttribute(step.node, "group", 1);
   let [channels] = weights;
   if (group > 1 && inChannels === 1) {
-    // Depthwise: one group for each input channel, which goes with it.
+    // A depthwise convolution has one group for each input channel, and both are removed together.
     channels = step.coupling.couple(channels, repeatEach(x[1], outChannels / group));
     updateGroupOnRemoval(step, x[1]);
   } else {
@@ -24,7 +24,7 @@ function convolution(step: RuleContext): Axes[] | undefined {
   return spatialOutputAxes(step, x, channels);
 }
 
-/** Weights [in, out / group, ...]. */
+/** The weights have the shape [in, out / group, ...]. */
 function transposedConvolution(step: RuleContext): Axes[] | undefined {
   const [x, weights] = [step.claimInput(0), step.claimInput(1)];
   if (x === undefined || weights === undefined) return undefined;
@@ -34,7 +34,7 @@ function transposedConvolution(step: RuleContext): Axes[] | undefined {
   step.coupling.couple(x[1], weights[0]);
   if (group === 1) step.declareLayer(1, 1, weights[1]);
   else if (isDepthwise) updateGroupOnRemoval(step, x[1]);
-  else step.coupling.freeze([x[1]], `${step.label} takes them in groups`);
+  else step.coupling.freeze([x[1]], `${step.label} reads the channels in groups`);
   const channels =
     group === 1
       ? weights[1]
@@ -42,33 +42,33 @@ function transposedConvolution(step: RuleContext): Axes[] | undefined {
         ? x[1]
         : step.coupling.addAxis(
             step.outputShapes[0]?.[1] ?? 0,
-            `${step.label} makes them in groups`,
+            `${step.label} produces the channels in groups`,
           );
   return spatialOutputAxes(step, x, channels);
 }
 
 function spatialOutputAxes(
   step: RuleContext,
-  [batch, , ...places]: Axes,
+  [batch, , ...spatial]: Axes,
   channels: Axis | undefined,
 ): Axes[] {
   step.coupling.couple(channels, step.claimInput(2)?.[0]);
-  step.coupling.freeze(places, `${step.label} goes over them`);
+  step.coupling.freeze(spatial, `${step.label} works along the spatial axes`);
   return step.outputShapes.map((shape = []) => [
     batch,
     channels,
-    ...step.coupling.addAxes(shape.slice(2), `${step.label} goes over them`),
+    ...step.coupling.addAxes(shape.slice(2), `${step.label} works along the spatial axes`),
   ]);
 }
 
 function updateGroupOnRemoval({ node, onRemoval }: RuleContext, channels: Axis | undefined): void {
   if (channels !== undefined)
-    onRemoval(({ remainingSize: left }) =>
-      setAttribute(node, makeIntAttribute("group", left(channels))),
+    onRemoval(({ remainingSize }) =>
+      setAttribute(node, makeIntAttribute("group", remainingSize(channels))),
     );
 }
 
-/** Each index so many times in a row. */
+/** Repeats each index `times` times in a row. */
 const repeatEach = (axis: Axis | undefined, times: number): Axis | undefined =>
   axis &&
   (times === 1
@@ -103,10 +103,10 @@ function matMul(step: RuleContext): Axes[] | undefined {
   else if (a.length === 2) step.declareLayer(0, 0, a[0]);
   const batch = shape
     .slice(0, -2)
-    .map((_, at) =>
+    .map((_, dimension) =>
       step.coupling.couple(
-        a.slice(0, -2).at(at - shape.length + 2),
-        b.slice(0, -2).at(at - shape.length + 2),
+        a.slice(0, -2).at(dimension - shape.length + 2),
+        b.slice(0, -2).at(dimension - shape.length + 2),
       ),
     );
   return [[...batch, a.at(-2), b.at(-1)]];

@@ -1,5 +1,5 @@
-// The shapes of a graph's tensors, measured: every value's shape is one more output of a run. That covers any operator, and
-// shapes that depend on the input, which no inference from the graph alone can tell.
+// Measures the shapes of a graph's tensors: one run returns the shape of every value as an additional output. Unlike shape
+// inference, a measurement covers any operator, and shapes that depend on the input.
 
 import { create } from "@bufbuild/protobuf";
 import type { NamedTensors } from "../../core/tensor.ts";
@@ -12,11 +12,11 @@ import { toDataType } from "../onnx/tensor-data.ts";
 import { isTensorType } from "../onnx/type-inference.ts";
 import { type Value, buildValueTable } from "../onnx/value-table.ts";
 
-/** By a value's name; of the graph itself, not of the bodies of its nodes. */
+/** Shapes by value name, for the values of the main graph without subgraphs. */
 export type TensorShapes = ReadonlyMap<string, readonly number[]>;
 
 /**
- * @param inputs what the graph is asked with: the shapes are those of this request
+ * @param inputs inputs of the run that determines the shapes
  * @throws session_failed if the runtime cannot run it
  */
 export async function measureShapes(
@@ -26,12 +26,12 @@ export async function measureShapes(
 ): Promise<TensorShapes> {
   const shapes = new Map(Object.entries(inputs).map(([name, { shape }]) => [name, shape]));
   const copy = parseModel(serializeModel(model));
-  const asked = new Map(addShapeOutputs(copy).map((value) => [value.shapeName, value.name]));
-  if (asked.size === 0) return shapes;
+  const valueNames = new Map(addShapeOutputs(copy).map(({ name, shapeName }) => [shapeName, name]));
+  if (valueNames.size === 0) return shapes;
   const session = await runtime.createSession(serializeModel(copy));
   try {
     for (const [shapeName, tensor] of Object.entries(await session.run(inputs)))
-      shapes.set(asked.get(shapeName) ?? shapeName, Array.from(tensor.data, Number));
+      shapes.set(valueNames.get(shapeName) ?? shapeName, Array.from(tensor.data, Number));
   } finally {
     await session.dispose();
   }
@@ -43,17 +43,17 @@ interface ShapeOutput {
   readonly shapeName: string;
 }
 
-/** Makes the shapes the graph's only outputs, so that nothing large leaves the runtime. */
+/** Replaces the graph's outputs by shapes, so that no large tensor leaves the runtime. */
 function addShapeOutputs(model: Model): ShapeOutput[] {
   const names = new UniqueNames(model);
-  const made = buildValueTable(model).values.filter(
+  const nodeOutputs = buildValueTable(model).values.filter(
     (value) => value.graph === model.graph && isNodeOutputTensor(value),
   );
-  const asked = made.map(({ name }): ShapeOutput => ({
+  const shapeOutputs = nodeOutputs.map(({ name }): ShapeOutput => ({
     name,
     shapeName: names.reserve(`${name}_shape`),
   }));
-  for (const { name, shapeName } of asked)
+  for (const { name, shapeName } of shapeOutputs)
     model.graph.node.push(
       makeNode({
         name: names.reserve(`Shape_${name}`),
@@ -62,8 +62,8 @@ function addShapeOutputs(model: Model): ShapeOutput[] {
         outputs: [shapeName],
       }),
     );
-  model.graph.output = asked.map(({ shapeName }) => int64Info(shapeName));
-  return asked;
+  model.graph.output = shapeOutputs.map(({ shapeName }) => int64Info(shapeName));
+  return shapeOutputs;
 }
 
 const isNodeOutputTensor = ({ origin, type }: Value): boolean =>

@@ -1,5 +1,5 @@
-// What each operator does to channels: which axes of its inputs and outputs have the same indices, and which cannot lose
-// any. What has no rule keeps all channels that reach it.
+// Propagation rules of operators: couples the axes of inputs and outputs with the same indices, and freezes axes that cannot
+// lose any. An operator without a rule freezes all channels that reach it.
 
 import { readIntAttribute } from "../onnx/graph-queries.ts";
 import { domainOf } from "../onnx/nodes.ts";
@@ -10,7 +10,7 @@ import { normalizeAxis, readIntegers } from "./read-integers.ts";
 import { shapeRules } from "./shape-rules.ts";
 import type { PropagationRule, RuleContext } from "./propagation-rule.ts";
 
-/** @returns undefined for an operator that has none */
+/** @returns undefined for an operator without a rule */
 export function findRule(node: NodeProto): PropagationRule | undefined {
   const domain = domainOf(node);
   return domain === ""
@@ -20,36 +20,36 @@ export function findRule(node: NodeProto): PropagationRule | undefined {
       : undefined;
 }
 
-/** Element by element, with inputs made larger as in NumPy. */
+/** Rule for elementwise operators with NumPy broadcasting. */
 function elementwise(step: RuleContext): Axes[] | undefined {
   const inputs = step.inputShapes.map((shape, position) =>
     shape === undefined ? [] : (step.claimInput(position) ?? []),
   );
   return step.outputShapes.map((shape = []) =>
-    shape.map((size, at) => {
+    shape.map((size, dimension) => {
       const axes = inputs
-        .flatMap((axes) => axes[axes.length - shape.length + at] ?? [])
+        .flatMap((inputAxes) => inputAxes[inputAxes.length - shape.length + dimension] ?? [])
         .filter(({ length }) => length === size);
       return axes.length === 0
-        ? step.coupling.addAxis(size, `${step.label} makes them`)
-        : axes.reduce((all, axis) => step.coupling.couple(all, axis) ?? all);
+        ? step.coupling.addAxis(size, `${step.label} creates the axis`)
+        : axes.reduce((coupled, axis) => step.coupling.couple(coupled, axis) ?? coupled);
     }),
   );
 }
 
-/** Each channel by itself, over all positions. */
+/** Rule for operators that process each channel separately over all positions. */
 function channelwise(step: RuleContext): Axes[] | undefined {
-  const [batch, channels, ...places] = step.claimInput(0) ?? [];
-  if (step.outputShapes.length > 1) return undefined; // MaxPool's indices count channels, too
-  step.coupling.freeze(places, `${step.label} goes over them`);
+  const [batch, channels, ...spatial] = step.claimInput(0) ?? [];
+  if (step.outputShapes.length > 1) return undefined; // The indices of MaxPool also depend on the channel.
+  step.coupling.freeze(spatial, `${step.label} works along the spatial axes`);
   return step.outputShapes.map((shape = []) => [
     batch,
     channels,
-    ...step.coupling.addAxes(shape.slice(2), `${step.label} goes over them`),
+    ...step.coupling.addAxes(shape.slice(2), `${step.label} works along the spatial axes`),
   ]);
 }
 
-/** Each channel by itself, with constants for each. */
+/** Rule for normalizations with a constant for each channel. */
 function normalization(step: RuleContext): Axes[] | undefined {
   const x = step.claimInput(0);
   const channels = x?.[1];
@@ -60,54 +60,59 @@ function normalization(step: RuleContext): Axes[] | undefined {
   return [x];
 }
 
-/** Along some axes, elements depend on each other. */
+/** Rule for operators whose elements depend on each other along some axes. */
 const mixingAlong =
   (axesOf: (step: RuleContext, rank: number) => readonly number[]): PropagationRule =>
   (step) => {
     const x = step.claimInput(0);
     if (x === undefined) return undefined;
-    for (const at of axesOf(step, x.length))
-      step.coupling.freeze([x[at]], `${step.label} works across them`);
+    for (const dimension of axesOf(step, x.length))
+      step.coupling.freeze([x[dimension]], `${step.label} combines elements along the axis`);
     return step.outputShapes.map((shape = [], position) =>
-      position === 0 ? x : step.coupling.addAxes(shape, `${step.label} makes them`),
+      position === 0 ? x : step.coupling.addAxes(shape, `${step.label} creates the axis`),
     );
   };
 
 const axesFrom = (first: number, rank: number): number[] =>
-  Array.from({ length: rank }, (_, at) => at).slice(first);
-/** Before version 13, it flattened what is behind the axis. */
+  Array.from({ length: rank }, (_, dimension) => dimension).slice(first);
+/** Before opset 13, Softmax flattened the axis and all following ones. */
 const softmax = mixingAlong((step, rank) =>
   step.opset < 13
     ? axesFrom(readIntAttribute(step.node, "axis", 1), rank)
     : [normalizeAxis(readIntAttribute(step.node, "axis", -1), rank)],
 );
-/** Neighbouring channels, or groups of them. */
+/** Rule for operators that combine neighboring channels or groups of channels. */
 const mixingChannels = mixingAlong(() => [1]);
 const layerNormalization = mixingAlong((step, rank) =>
   axesFrom(readIntAttribute(step.node, "axis", -1), rank),
 );
 
-/** @param sums whether a channel of zeros does not count */
+/** @param isSum whether a channel of zeros does not change the result */
 const reduction =
-  (sums: boolean): PropagationRule =>
+  (isSum: boolean): PropagationRule =>
   (step) => {
     const x = step.claimInput(0);
     const axes = readIntegers(step, "axes", 1)?.map((axis) => normalizeAxis(axis, x?.length ?? 0));
     if (x === undefined || axes === undefined || axes.length === 0) return undefined;
-    if (!sums)
+    if (!isSum)
       step.coupling.freeze(
-        axes.map((at) => x[at]),
-        `${step.label} works across them`,
+        axes.map((dimension) => x[dimension]),
+        `${step.label} combines elements along the axis`,
       );
-    const keeps = readIntAttribute(step.node, "keepdims", 1) !== 0;
-    return [x.flatMap((axis, at) => (!axes.includes(at) ? [axis] : keeps ? [undefined] : []))];
+    const keepsDims = readIntAttribute(step.node, "keepdims", 1) !== 0;
+    return [
+      x.flatMap((axis, dimension) => {
+        if (!axes.includes(dimension)) return [axis];
+        return keepsDims ? [undefined] : [];
+      }),
+    ];
   };
 
-/** Tells sizes only, which `shape-tensor.ts` looks after. */
+/** Rule for Shape, whose output `shape-tensor.ts` follows. */
 function shape(step: RuleContext): Axes[] {
   step.claimInput(0);
   return step.outputShapes.map((sizes = []) =>
-    step.coupling.addAxes(sizes, `${step.label} makes them`),
+    step.coupling.addAxes(sizes, `${step.label} creates the axis`),
   );
 }
 
@@ -205,7 +210,7 @@ const rules = new Map<string, PropagationRule>([
   ...shapeRules,
 ]);
 
-/** Of ONNX Runtime's own operators, those that its optimiser puts between layers. */
+/** Operators of ONNX Runtime that its optimizer inserts between layers. */
 const contribOpRules = new Map(
   ["BiasGelu", "FastGelu", "Gelu", "QuickGelu"].map((op): [string, PropagationRule] => [
     op,

@@ -1,31 +1,31 @@
-// Chooses how much of each part to prune so that the whole keeps to a budget and loses little: step by step, where the
-// judge's score falls least for what is saved. Losses are taken to add up, which they do only roughly: judge the result.
+// Plans the pruning ratio of each part within a budget. A greedy search takes the step with the smallest loss of score for
+// the saving. It assumes that losses add up, which is only approximately true, so the result must be evaluated.
 
 import { toolchainErrors } from "../errors.ts";
 import type { PartSensitivity, PruningSensitivity, PruningTarget } from "./sensitivity.ts";
 
 export interface PruningPlan {
-  /** By part; those that are not named are left as they are. */
+  /** Ratio by part; parts without a ratio are not pruned. */
   readonly ratios: ReadonlyMap<string, number>;
   readonly cost: number;
-  /** The sum of the losses that were measured for the parts. */
+  /** Sum of the losses that were measured for the parts. */
   readonly expectedLoss: number;
 }
 
 /**
- * @param budget in the unit of the subject's cost
- * @throws pruning_budget if all parts pruned as far as was measured still cost more
+ * @param budget maximum cost, in the unit of `target.computeCost`
+ * @throws pruning_budget if the largest measured ratios of all parts still cost more
  */
 export function planRatios(
-  subject: PruningTarget,
+  target: PruningTarget,
   { parts }: PruningSensitivity,
   budget: number,
 ): PruningPlan {
   let ratios: ReadonlyMap<string, number> = new Map();
-  let cost = subject.computeCost(ratios);
+  let cost = target.computeCost(ratios);
   while (cost > budget) {
     const next = parts
-      .flatMap((part) => listPlanSteps(subject, part, ratios, cost))
+      .flatMap((part) => listPlanSteps(target, part, ratios, cost))
       .reduce<PlanStep | undefined>(
         (best, step) => (best !== undefined && !isBetter(step, best) ? best : step),
         undefined,
@@ -34,11 +34,11 @@ export function planRatios(
     ({ ratios, cost } = next);
   }
   for (
-    let back = relaxPlan(subject, parts, ratios, budget);
-    back !== undefined;
-    back = relaxPlan(subject, parts, ratios, budget)
+    let relaxed = relaxPlan(target, parts, ratios, budget);
+    relaxed !== undefined;
+    relaxed = relaxPlan(target, parts, ratios, budget)
   )
-    ({ ratios, cost } = back);
+    ({ ratios, cost } = relaxed);
   return {
     ratios,
     cost,
@@ -49,9 +49,12 @@ export function planRatios(
   };
 }
 
-/** The last steps may have gone further than the budget asks. @returns the one part less pruned that gains most, if that keeps to it */
+/**
+ * Prunes one part less, because the last steps may exceed the required saving.
+ * @returns the relaxation that gains the most within the budget; undefined if there is none
+ */
 function relaxPlan(
-  subject: PruningTarget,
+  target: PruningTarget,
   parts: readonly PartSensitivity[],
   ratios: ReadonlyMap<string, number>,
   budget: number,
@@ -61,14 +64,14 @@ function relaxPlan(
     return [0, ...part.points.map(({ ratio }) => ratio)]
       .filter((ratio) => ratio < reached)
       .flatMap((ratio) => {
-        const less = new Map(ratios);
-        if (ratio === 0) less.delete(part.part);
-        else less.set(part.part, ratio);
+        const relaxedRatios = new Map(ratios);
+        if (ratio === 0) relaxedRatios.delete(part.part);
+        else relaxedRatios.set(part.part, ratio);
         const [cost, gain] = [
-          subject.computeCost(less),
+          target.computeCost(relaxedRatios),
           expectedLossAt(part, reached) - expectedLossAt(part, ratio),
         ];
-        return cost <= budget && gain > 0 ? [{ ratios: less, cost, gain }] : [];
+        return cost <= budget && gain > 0 ? [{ ratios: relaxedRatios, cost, gain }] : [];
       });
   });
   return steps.toSorted((a, b) => b.gain - a.gain)[0];
@@ -80,9 +83,9 @@ interface PlanStep {
   readonly lossPerSaving: number;
 }
 
-/** From what is pruned of a part so far to more of it. */
+/** Lists the steps from a part's current ratio to larger ones. */
 function listPlanSteps(
-  subject: PruningTarget,
+  target: PruningTarget,
   part: PartSensitivity,
   ratios: ReadonlyMap<string, number>,
   cost: number,
@@ -91,25 +94,18 @@ function listPlanSteps(
   return part.points
     .filter(({ ratio }) => ratio > reached)
     .flatMap(({ ratio }): PlanStep[] => {
-      const more = new Map(ratios).set(part.part, ratio);
-      const left = subject.computeCost(more);
-      return left < cost
-        ? [
-            {
-              ratios: more,
-              cost: left,
-              lossPerSaving:
-                (expectedLossAt(part, ratio) - expectedLossAt(part, reached)) / (cost - left),
-            },
-          ]
-        : [];
+      const nextRatios = new Map(ratios).set(part.part, ratio);
+      const nextCost = target.computeCost(nextRatios);
+      if (nextCost >= cost) return [];
+      const addedLoss = expectedLossAt(part, ratio) - expectedLossAt(part, reached);
+      return [{ ratios: nextRatios, cost: nextCost, lossPerSaving: addedLoss / (cost - nextCost) }];
     });
 }
 
-const isBetter = (one: PlanStep, other: PlanStep): boolean =>
-  one.lossPerSaving < other.lossPerSaving ||
-  (one.lossPerSaving === other.lossPerSaving && one.cost > other.cost);
+const isBetter = (step: PlanStep, best: PlanStep): boolean =>
+  step.lossPerSaving < best.lossPerSaving ||
+  (step.lossPerSaving === best.lossPerSaving && step.cost > best.cost);
 
-/** More pruning is not taken to be better, even where chance made it so. */
+/** Takes the largest loss up to the ratio, because a better score after more pruning is chance. */
 const expectedLossAt = ({ points }: PartSensitivity, ratio: number): number =>
   Math.max(0, ...points.filter((point) => point.ratio <= ratio).map(({ loss }) => loss));

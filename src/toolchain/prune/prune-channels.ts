@@ -1,4 +1,4 @@
-// Pruning by channel: whole channels leave the graph, which then computes less in any runtime.
+// Structured pruning: removes whole channels from the graph, which saves computation in any runtime.
 
 import { toolchainErrors } from "../errors.ts";
 import type { Model } from "../onnx/model-file.ts";
@@ -12,16 +12,16 @@ import type { TensorShapes } from "./measure-shapes.ts";
 import { type ChannelTrace, traceChannels } from "./trace-channels.ts";
 
 export interface ChannelPrunerOptions {
-  /** `l1` by default. */
+  /** Default: `l1`. */
   readonly importance?: ImportanceCriterion;
-  /** What is left of a group is a multiple of it, for SIMD: 8 by default. A group that is smaller loses nothing. */
+  /** The remaining channels of a group are a multiple of this, for SIMD. Default: 8. Smaller groups are not pruned. */
   readonly multiple?: number;
 }
 
 export interface PrunedGroup {
   readonly name: string;
   readonly layers: readonly string[];
-  /** Of its first layer; of layers whose channels are in several groups, those of this one. */
+  /** Number of channels of the group in its first layer. */
   readonly channels: number;
   readonly removed: number;
 }
@@ -29,11 +29,11 @@ export interface PrunedGroup {
 export interface ChannelPruningReport {
   readonly groups: readonly PrunedGroup[];
   readonly unprunable: readonly UnprunableLayer[];
-  /** After the removal. */
+  /** Shapes after the removal. */
   readonly shapes: TensorShapes;
 }
 
-/** A graph whose channels are ranked, to choose among. */
+/** Ranks the channels of a graph, selects channels and removes them. */
 export class ChannelPruner {
   readonly unprunable: readonly UnprunableLayer[];
   readonly #model: Model;
@@ -43,8 +43,8 @@ export class ChannelPruner {
   readonly #multiple: number;
 
   /**
-   * Sorts the model's nodes, and changes nothing else.
-   * @param shapes as `measureShapes` has them
+   * Sorts the model's nodes topologically without further changes.
+   * @param shapes result of `measureShapes`
    * @throws nothing_to_prune, invalid_model_file
    */
   constructor(
@@ -54,30 +54,30 @@ export class ChannelPruner {
   ) {
     if (!Number.isSafeInteger(multiple) || multiple < 1)
       throw toolchainErrors.invalidPruning(
-        `The multiple ${multiple} is not a whole number from 1 on`,
+        `The multiple is ${multiple}; expected a whole number of at least 1`,
       );
     this.#model = model;
     this.#shapes = shapes;
     this.#multiple = multiple;
     this.#trace = traceChannels(model, shapes);
-    const { groups, unprunable: leftAlone } = findChannelGroups(this.#trace);
-    const measured = groups.map((group) => ({
+    const { groups, unprunable } = findChannelGroups(this.#trace);
+    const scoredGroups = groups.map((group) => ({
       group,
       scores: scoreImportance(this.#trace, group, importance),
     }));
-    this.#ranked = measured.flatMap(({ group, scores }) =>
+    this.#ranked = scoredGroups.flatMap(({ group, scores }) =>
       scores === undefined ? [] : [rankUnits(group, scores)],
     );
-    const unmeasured = measured.flatMap(({ group, scores }) =>
+    const unscoredLayers = scoredGroups.flatMap(({ group, scores }) =>
       scores === undefined ? group.layers : [],
     );
     this.unprunable = [
-      ...leftAlone,
-      ...unmeasured.map(({ node, channels }): UnprunableLayer => ({
+      ...unprunable,
+      ...unscoredLayers.map(({ node, channels }): UnprunableLayer => ({
         layer: displayNameOf(node),
         op: node.opType,
         channels: channels.length,
-        reason: "no BatchNormalization follows it",
+        reason: "no BatchNormalization follows the layer",
       })),
     ];
     if (this.#ranked.length === 0)
@@ -86,32 +86,41 @@ export class ChannelPruner {
       );
   }
 
-  /** In the graph's order. */
+  /** Names of the groups, in the order of the graph. */
   get groups(): readonly string[] {
     return this.#ranked.map(({ group }) => group.name);
   }
 
-  /** What would be removed, the least important first. @param ratios of units, by group's name or for all; less goes where the rest has to be a multiple */
+  /**
+   * Selects the least important units of each group. Rounding to the multiple may select fewer.
+   * @param ratios share of the units, by group name or for all groups
+   */
   selectUnits(ratios: PruningRatios): ReadonlySet<number> {
     const byName = resolveRatios(this.groups, ratios);
     return new Set(
-      this.#ranked.flatMap((one) =>
-        this.#least(one, countToPrune(one.order.length, byName.get(one.group.name) ?? 0)),
+      this.#ranked.flatMap((ranked) => {
+        const ratio = byName.get(ranked.group.name) ?? 0;
+        return this.#takeLeastImportant(ranked, countToPrune(ranked.order.length, ratio));
+      }),
+    );
+  }
+
+  /** Selects units by one threshold for all groups, so that the least important groups lose the most. */
+  selectUnitsGlobally(ratio: number): ReadonlySet<number> {
+    resolveRatios(this.groups, ratio);
+    const units = this.#ranked
+      .flatMap((ranked) => Array.from(ranked.scores, (score) => ({ ranked, score })))
+      .sort((a, b) => a.score - b.score);
+    const selected = units.slice(0, countToPrune(units.length, ratio));
+    const byGroup = Map.groupBy(selected, ({ ranked }) => ranked);
+    return new Set(
+      this.#ranked.flatMap((ranked) =>
+        this.#takeLeastImportant(ranked, byGroup.get(ranked)?.length ?? 0),
       ),
     );
   }
 
-  /** By one threshold for all groups, so that those lose most that matter least. */
-  selectUnitsGlobally(ratio: number): ReadonlySet<number> {
-    resolveRatios(this.groups, ratio);
-    const all = this.#ranked
-      .flatMap((one) => Array.from(one.scores, (score) => ({ one, score })))
-      .sort((a, b) => a.score - b.score);
-    const counts = Map.groupBy(all.slice(0, countToPrune(all.length, ratio)), ({ one }) => one);
-    return new Set(this.#ranked.flatMap((one) => this.#least(one, counts.get(one)?.length ?? 0)));
-  }
-
-  /** Units all of whose weights are 0, whatever multiple is left. The last of a group stays. */
+  /** Selects units whose weights are all 0, regardless of the multiple. At least one unit of a group remains. */
   selectZeroUnits(): ReadonlySet<number> {
     return new Set(
       this.#ranked.flatMap(({ order, scores }) =>
@@ -120,51 +129,52 @@ export class ChannelPruner {
     );
   }
 
-  /** What the graph costs without them. */
+  /** Computes the graph's cost without the units. */
   computeCostWithout(units: ReadonlySet<number>): GraphCost {
     const { table, axes } = this.#trace;
-    const [dimsOf, left] = [
-      createDimsLookup(this.#model, this.#shapes),
-      createRemainingSizeLookup(this.#trace, units),
-    ];
+    const dimsOf = createDimsLookup(this.#model, this.#shapes);
+    const remainingSize = createRemainingSizeLookup(this.#trace, units);
     return computeGraphCost(table, (value) => {
-      const own = value && axes.get(value);
-      return dimsOf(value)?.map((size, at) => (own?.[at] === undefined ? size : left(own[at])));
+      const valueAxes = value && axes.get(value);
+      return dimsOf(value)?.map((size, dimension) => {
+        const axis = valueAxes?.[dimension];
+        return axis === undefined ? size : remainingSize(axis);
+      });
     });
   }
 
-  /** Changes the model; nothing else can be asked of this object afterwards. */
+  /** Removes the units from the model. The pruner must not be used afterwards. */
   removeUnits(units: ReadonlySet<number>): ChannelPruningReport {
     const shapes = removeUnits(this.#model, this.#trace, this.#shapes, units);
     const groups = this.#ranked.map(
-      ({ group: { name, layers, units: own, channelsPerUnit } }): PrunedGroup => {
-        const [each = 1] = channelsPerUnit;
+      ({ group: { name, layers, units: groupUnits, channelsPerUnit } }): PrunedGroup => {
+        const [channels = 1] = channelsPerUnit;
         return {
           name,
           layers: layers.map(({ node }) => displayNameOf(node)),
-          channels: own.length * each,
-          removed: own.filter((unit) => units.has(unit)).length * each,
+          channels: groupUnits.length * channels,
+          removed: groupUnits.filter((unit) => units.has(unit)).length * channels,
         };
       },
     );
     return { groups, unprunable: this.unprunable, shapes };
   }
 
-  /** At most `count`: what is left is rounded up to the multiple. */
-  #least({ group, order }: RankedGroup, count: number): readonly number[] {
+  /** Takes at most `count` units, because the remaining number is rounded up to the multiple. */
+  #takeLeastImportant({ group, order }: RankedGroup, count: number): readonly number[] {
     const step = group.channelsPerUnit
-      .map((each) => this.#multiple / greatestCommonDivisor(this.#multiple, each))
+      .map((channels) => this.#multiple / greatestCommonDivisor(this.#multiple, channels))
       .reduce((a, b) => (a * b) / greatestCommonDivisor(a, b), 1);
-    const left = Math.ceil(Math.max(1, order.length - count) / step) * step;
-    return order.slice(0, Math.max(0, order.length - left));
+    const remaining = Math.ceil(Math.max(1, order.length - count) / step) * step;
+    return order.slice(0, Math.max(0, order.length - remaining));
   }
 }
 
 interface RankedGroup {
   readonly group: ChannelGroup;
-  /** In the order of the group's units. */
+  /** Scores in the order of the group's units. */
   readonly scores: Float64Array;
-  /** Units, the least important first; of equal ones the first. */
+  /** Units by ascending importance; ties keep their order. */
   readonly order: readonly number[];
 }
 
@@ -178,7 +188,7 @@ function rankUnits(group: ChannelGroup, scores: Float64Array): RankedGroup {
 const greatestCommonDivisor = (a: number, b: number): number =>
   b === 0 ? a : greatestCommonDivisor(b, a % b);
 
-/** The ratio is of each group's channels; with `model`, of all groups' together, by one threshold. */
+/** The ratio applies to each group; with the scope `model`, one threshold applies to all groups together. */
 export type PruneChannelsOptions = ChannelPrunerOptions &
   (
     | { readonly scope?: "group"; readonly ratio: PruningRatios }
@@ -186,7 +196,7 @@ export type PruneChannelsOptions = ChannelPrunerOptions &
   );
 
 /**
- * Changes the model.
+ * Removes channels from the model in place.
  * @throws nothing_to_prune, invalid_pruning, invalid_model_file
  */
 export function pruneChannels(
@@ -194,10 +204,10 @@ export function pruneChannels(
   shapes: TensorShapes,
   options: PruneChannelsOptions,
 ): ChannelPruningReport {
-  const channels = new ChannelPruner(model, shapes, options);
-  return channels.removeUnits(
+  const pruner = new ChannelPruner(model, shapes, options);
+  return pruner.removeUnits(
     options.scope === "model"
-      ? channels.selectUnitsGlobally(options.ratio)
-      : channels.selectUnits(options.ratio),
+      ? pruner.selectUnitsGlobally(options.ratio)
+      : pruner.selectUnits(options.ratio),
   );
 }

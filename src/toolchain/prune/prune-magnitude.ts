@@ -1,6 +1,6 @@
-// Unstructured pruning: the smallest weights become 0. Han et al. 2015, "Learning both Weights and Connections for Efficient
-// Neural Networks". The file has as many bytes as before and compresses better, which is what counts where it crosses a
-// wire; ONNX Runtime has no sparse kernels, so it is not faster.
+// Unstructured pruning: sets the smallest weights to 0 (Han et al. 2015, "Learning both Weights and Connections for Efficient
+// Neural Networks"). The file keeps its size but compresses better, which shortens downloads. Inference is not faster, because
+// ONNX Runtime has no sparse kernels.
 
 import { toolchainErrors } from "../errors.ts";
 import type { Model } from "../onnx/model-file.ts";
@@ -12,9 +12,10 @@ import { countToPrune, resolveRatios, type PruningRatios } from "./ratios.ts";
 import { editableTensorOf } from "./trace-channels.ts";
 
 /**
- * The ratio is of the weights, those that are 0 already among them. `model` has one threshold for all layers: of a weight's
- * share in the squares of its layer's weights that are left, since by bare size a layer of small weights would lose all of
- * them. Lee et al. 2021, "Layer-Adaptive Sparsity for the Magnitude-Based Pruning" (LAMP).
+ * The ratio is a share of all weights, including those that are 0 already. The scope `model` applies one threshold to all
+ * layers. It compares a weight's square with the sum of the remaining squares of its layer (Lee et al. 2021, "Layer-Adaptive
+ * Sparsity for the Magnitude-Based Pruning", LAMP). A threshold on the magnitude alone would
+ * remove all weights of a layer with small ones.
  */
 export type MagnitudePruningOptions =
   | { readonly scope?: "layer"; readonly ratio: PruningRatios }
@@ -29,8 +30,8 @@ export interface SparsifiedLayer {
 }
 
 /**
- * Changes the weights of convolutions and matrix products in FP32; biases stay.
- * @throws nothing_to_prune if there are none, invalid_pruning
+ * Prunes the FP32 weights of convolutions and matrix products in place, without biases.
+ * @throws nothing_to_prune if there are no such weights, invalid_pruning
  */
 export function pruneByMagnitude(
   model: Model,
@@ -59,11 +60,11 @@ export function pruneByMagnitude(
   });
 }
 
-/** The layers that it prunes, by name. @throws nothing_to_prune */
+/** Names of the layers that `pruneByMagnitude` prunes. @throws nothing_to_prune */
 export const listWeightedLayers = (model: Model): string[] =>
   findWeightedLayers(model).map(({ layer }) => layer);
 
-/** Bytes of the weights that would not be 0, as if none of them were yet. @throws nothing_to_prune, invalid_pruning */
+/** Computes the bytes of the weights that remain, as if no weight was 0 before. @throws nothing_to_prune, invalid_pruning */
 export function computeNonZeroBytes(model: Model, ratio: PruningRatios): number {
   const layers = findWeightedLayers(model).map(({ layer, tensor }) => ({
     layer,
@@ -86,7 +87,7 @@ interface WeightedLayer {
   readonly tensor: TensorProto;
 }
 
-/** Weights that several layers share are the first one's. */
+/** Assigns weights that several layers share to the first one. */
 function findWeightedLayers(model: Model): WeightedLayer[] {
   const table = buildValueTable(model);
   const seen = new Set<TensorProto>();
@@ -110,48 +111,48 @@ function findWeightedLayers(model: Model): WeightedLayer[] {
   return layers;
 }
 
-/** How many weights of each layer are among those with the smallest shares. */
+/** Counts the weights of each layer that are among those with the smallest LAMP scores. */
 function countByLampScore(layers: readonly Float32Array[], ratio: number): number[] {
-  const shares = layers.map(computeLampScores);
-  const all = new Float32Array(shares.reduce((total, { length }) => total + length, 0));
+  const layerScores = layers.map(computeLampScores);
+  const sorted = new Float32Array(layerScores.reduce((total, { length }) => total + length, 0));
   let offset = 0;
-  for (const one of shares) {
-    all.set(one, offset);
-    offset += one.length;
+  for (const scores of layerScores) {
+    sorted.set(scores, offset);
+    offset += scores.length;
   }
-  all.sort();
-  const count = countToPrune(all.length, ratio);
-  const threshold = all[count] ?? Number.POSITIVE_INFINITY;
-  let ties = count - all.indexOf(threshold);
-  return shares.map((one) => {
-    const below = one.reduce((smaller, share) => smaller + (share < threshold ? 1 : 0), 0);
-    const equal = one.reduce((same, share) => same + (share === threshold ? 1 : 0), 0);
+  sorted.sort();
+  const count = countToPrune(sorted.length, ratio);
+  const threshold = sorted[count] ?? Number.POSITIVE_INFINITY;
+  let ties = count - sorted.indexOf(threshold);
+  return layerScores.map((scores) => {
+    const below = scores.reduce((total, score) => total + (score < threshold ? 1 : 0), 0);
+    const equal = scores.reduce((total, score) => total + (score === threshold ? 1 : 0), 0);
     const taken = Math.min(ties, equal);
     ties -= taken;
     return below + taken;
   });
 }
 
-/** Of the weights by size, the smallest first: the shares grow with it, up to 1. */
+/** Computes the scores of a layer in ascending order; the largest weight has the score 1. */
 function computeLampScores(values: Float32Array): Float32Array {
-  const sizes = values.map(Math.abs).sort();
-  let left = 0;
-  for (let index = sizes.length - 1; index >= 0; index--) {
-    const square = (sizes[index] ?? 0) ** 2;
-    left += square;
-    sizes[index] = left === 0 ? 0 : square / left;
+  const scores = values.map(Math.abs).sort();
+  let remainingSquares = 0;
+  for (let index = scores.length - 1; index >= 0; index--) {
+    const square = (scores[index] ?? 0) ** 2;
+    remainingSquares += square;
+    scores[index] = remainingSquares === 0 ? 0 : square / remainingSquares;
   }
-  return sizes;
+  return scores;
 }
 
-/** Of equal ones, the first. */
+/** Sets the smallest weights to 0; among ties, the first ones. */
 function zeroSmallest(values: Float32Array, count: number): void {
-  const sizes = values.map(Math.abs).sort();
-  const threshold = sizes[count] ?? Number.POSITIVE_INFINITY;
-  let ties = count - sizes.indexOf(threshold);
+  const magnitudes = values.map(Math.abs).sort();
+  const threshold = magnitudes[count] ?? Number.POSITIVE_INFINITY;
+  let ties = count - magnitudes.indexOf(threshold);
   for (let index = 0; index < values.length; index++) {
-    const size = Math.abs(values[index] ?? 0);
-    if (size < threshold || (size === threshold && ties-- > 0)) values[index] = 0;
+    const magnitude = Math.abs(values[index] ?? 0);
+    if (magnitude < threshold || (magnitude === threshold && ties-- > 0)) values[index] = 0;
   }
 }
 

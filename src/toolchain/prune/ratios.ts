@@ -1,10 +1,10 @@
-// How much is to be pruned: one share for everything, or one for each layer or group by its name.
+// Pruning ratios: resolves one share for everything, or a share for each layer or group by name.
 import { toolchainErrors } from "../errors.ts";
 
-/** From 0 to below 1. By name: those that are not named lose nothing. */
+/** At least 0 and below 1. In a map, layers and groups without a ratio are not pruned. */
 export type PruningRatios = number | ReadonlyMap<string, number>;
 
-/** @throws invalid_pruning for a ratio out of range, and for a name that there is not */
+/** @throws invalid_pruning for a ratio out of range and for an unknown name */
 export function resolveRatios(
   names: readonly string[],
   ratios: PruningRatios,
@@ -14,7 +14,7 @@ export function resolveRatios(
     checkRatio(ratio);
     if (!names.includes(name))
       throw toolchainErrors.invalidPruning(
-        `There is nothing to prune that is called ${JSON.stringify(name)}`,
+        `${JSON.stringify(name)} names no prunable layer or group`,
       );
   }
   return byName;
@@ -23,8 +23,9 @@ export function resolveRatios(
 /** @throws invalid_pruning */
 function checkRatio(ratio: number): void {
   if (!(ratio >= 0 && ratio < 1))
-    throw toolchainErrors.invalidPruning(`The ratio ${ratio} is not from 0 to below 1`);
+    throw toolchainErrors.invalidPruning(`The ratio is ${ratio}; expected at least 0 and below 1`);
 }
 
-/** Rounded down, but 0.3 of 10 is 3, although 10 * 0.3 may be a little less. */
-export const countToPrune = (all: number, ratio: number): number => Math.floor(all * ratio + 1e-9);
+/** Rounds down. The tolerance makes 0.3 of 10 exactly 3, although 10 * 0.3 may be slightly less. */
+export const countToPrune = (total: number, ratio: number): number =>
+  Math.floor(total * ratio + 1e-9);

@@ -1,10 +1,13 @@
-// What rules read of a node: axes and other whole numbers, in attributes or in constants among its inputs.
+// Reads whole numbers such as axes from a node's attributes or constant inputs, for propagation rules.
 
 import { findAttribute } from "../onnx/nodes.ts";
 import { readInt64s } from "./shape-tensor.ts";
 import type { RuleContext } from "./propagation-rule.ts";
 
-/** From the attribute, or from the input that has it in newer versions of the operator; undefined if it is in neither, or no constant. */
+/**
+ * Reads the attribute, or the input that replaces it in newer opsets.
+ * @returns undefined if there is neither, or if the input is not constant
+ */
 export function readIntegers(
   step: RuleContext,
   name: string,
@@ -16,6 +19,6 @@ export function readIntegers(
   return tensor && readInt64s(tensor);
 }
 
-/** An axis counted from the front. */
+/** Returns the axis counted from the front. */
 export const normalizeAxis = (axis: number, rank: number): number =>
   axis < 0 ? axis + rank : axis;

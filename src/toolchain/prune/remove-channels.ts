@@ -1,4 +1,4 @@
-// Takes channels out of a graph: out of its constants, out of what is declared of shapes, and out of sizes that nodes have.
+// Removes channels from a graph: from constants, from declared shapes, and from the sizes in nodes.
 
 import { byteView } from "../../core/bytes.ts";
 import { UniqueNames, setInput } from "../onnx/graph-edits.ts";
@@ -15,9 +15,10 @@ import type { RemovalContext } from "./propagation-rule.ts";
 import { editableTensorOf, type ChannelTrace } from "./trace-channels.ts";
 
 /**
- * Changes the model; `trace` is of how it was.
- * @param units what stands for the channels, as `findChannelGroups` has it
- * @returns the shapes as they are now
+ * Changes the model in place.
+ * @param trace trace of the model before the removal
+ * @param units units of `findChannelGroups`
+ * @returns the new shapes
  */
 export function removeUnits(
   model: Model,
@@ -25,7 +26,7 @@ export function removeUnits(
   shapes: TensorShapes,
   units: ReadonlySet<number>,
 ): TensorShapes {
-  const kept = createRemainingPositionsLookup(trace, units);
+  const remainingPositions = createRemainingPositionsLookup(trace, units);
   const infos = new Map(
     [...model.graph.valueInfo, ...model.graph.input].map((info) => [info.name, info]),
   );
@@ -36,56 +37,56 @@ export function removeUnits(
     if (shape !== undefined)
       after.set(
         value.name,
-        shape.map((size, at) => kept(axes[at])?.length ?? size),
+        shape.map((size, dimension) => remainingPositions(axes[dimension])?.length ?? size),
       );
-    axes.forEach((axis, at) => {
-      const left = kept(axis);
-      if (left === undefined || left.length === axis?.length) return;
-      setDeclaredDim(infos.get(value.name), at, left.length);
-      if (tensor !== undefined) selectAlongAxis(tensor, at, left);
+    axes.forEach((axis, dimension) => {
+      const positions = remainingPositions(axis);
+      if (positions === undefined || positions.length === axis?.length) return;
+      setDeclaredDim(infos.get(value.name), dimension, positions.length);
+      if (tensor !== undefined) selectAlongAxis(tensor, dimension, positions);
     });
   }
-  applyRewrites(model, trace, (axis) => kept(axis)?.length ?? axis.length);
+  applyRewrites(model, trace, (axis) => remainingPositions(axis)?.length ?? axis.length);
   return after;
 }
 
-/** How many indices of an axis would be left. */
+/** Returns a function for the number of indices that would remain along an axis. */
 export function createRemainingSizeLookup(
   trace: ChannelTrace,
   units: ReadonlySet<number>,
 ): (axis: Axis) => number {
-  const kept = createRemainingPositionsLookup(trace, units);
-  return (axis) => kept(axis)?.length ?? axis.length;
+  const remainingPositions = createRemainingPositionsLookup(trace, units);
+  return (axis) => remainingPositions(axis)?.length ?? axis.length;
 }
 
-/** @returns the positions along an axis that are left */
+/** @returns a function for the positions that remain along an axis */
 function createRemainingPositionsLookup(
   { coupling }: ChannelTrace,
   units: ReadonlySet<number>,
 ): (axis: Axis | undefined) => readonly number[] | undefined {
-  const known = new Map<Axis, readonly number[]>();
+  const cache = new Map<Axis, readonly number[]>();
   return (axis) => {
     if (axis === undefined) return undefined;
-    const before = known.get(axis);
-    if (before !== undefined) return before;
+    const cached = cache.get(axis);
+    if (cached !== undefined) return cached;
     const positions: number[] = [];
-    axis.forEach((index, at) => {
-      if (!units.has(coupling.findRoot(index))) positions.push(at);
+    axis.forEach((index, position) => {
+      if (!units.has(coupling.findRoot(index))) positions.push(position);
     });
-    known.set(axis, positions);
+    cache.set(axis, positions);
     return positions;
   };
 }
 
-/** Constants of sizes that others read too stay for them. */
+/** Constants of sizes that other nodes read too stay in the graph. */
 function applyRewrites(
   model: Model,
   { table, rewrites }: ChannelTrace,
-  left: RemovalContext["remainingSize"],
+  remainingSize: RemovalContext["remainingSize"],
 ): void {
   const names = new UniqueNames(model);
-  const replaced = new Map<Value, number>();
-  const giveSizes = (node: NodeProto, position: number, sizes: readonly number[]) => {
+  const replacedUses = new Map<Value, number>();
+  const setInt64Input = (node: NodeProto, position: number, sizes: readonly number[]) => {
     const tensor = makeTensor(
       names.reserve(`${displayNameOf(node)}_sizes`),
       "int64",
@@ -95,31 +96,33 @@ function applyRewrites(
     addInitializer(model, model.graph, tensor);
     setInput(node, position, tensor.name);
     const before = table.inputsOf(node)[position];
-    if (before !== undefined) replaced.set(before, (replaced.get(before) ?? 0) + 1);
+    if (before !== undefined) replacedUses.set(before, (replacedUses.get(before) ?? 0) + 1);
   };
-  for (const rewrite of rewrites) rewrite({ remainingSize: left, setInt64Input: giveSizes });
+  for (const rewrite of rewrites) rewrite({ remainingSize, setInt64Input });
   const unread = new Set(
-    [...replaced].flatMap(([value, times]) => (times === value.uses.length ? [value.name] : [])),
+    [...replacedUses].flatMap(([value, times]) =>
+      times === value.uses.length ? [value.name] : [],
+    ),
   );
   model.graph.initializer = model.graph.initializer.filter(({ name }) => !unread.has(name));
 }
 
-function setDeclaredDim(info: ValueInfoProto | undefined, at: number, size: number): void {
+function setDeclaredDim(info: ValueInfoProto | undefined, axis: number, size: number): void {
   const type = info?.type?.value;
-  const dimension = type?.case === "tensorType" ? type.value.shape?.dim[at] : undefined;
+  const dimension = type?.case === "tensorType" ? type.value.shape?.dim[axis] : undefined;
   if (dimension?.value.case === "dimValue")
     dimension.value = { case: "dimValue", value: BigInt(size) };
 }
 
-/** Leaves only some positions along an axis of a tensor. */
-function selectAlongAxis(tensor: TensorProto, at: number, positions: readonly number[]): void {
+/** Keeps only the given positions along an axis of a tensor. */
+function selectAlongAxis(tensor: TensorProto, axis: number, positions: readonly number[]): void {
   const data = toTensor(tensor)?.data;
   const type = elementTypeOf(tensor.dataType);
   if (!ArrayBuffer.isView(data) || type === undefined)
-    throw new TypeError(`${tensor.name} is ${type}, which has no numbers of whole bytes`);
+    throw new TypeError(`${tensor.name} has type ${type}, whose elements are not whole bytes.`);
   const bytes = byteView(data);
-  const size = Number(tensor.dims[at] ?? 1n);
-  const outer = tensor.dims.slice(0, at).reduce((product, one) => product * Number(one), 1);
+  const size = Number(tensor.dims[axis] ?? 1n);
+  const outer = tensor.dims.slice(0, axis).reduce((product, dim) => product * Number(dim), 1);
   const block = bytes.byteLength / (outer * size);
   const kept = new Uint8Array(outer * positions.length * block);
   let offset = 0;
@@ -131,5 +134,5 @@ function selectAlongAxis(tensor: TensorProto, at: number, positions: readonly nu
     }
   }
   replaceTensorData(tensor, type, kept);
-  tensor.dims[at] = BigInt(positions.length);
+  tensor.dims[axis] = BigInt(positions.length);
 }

@@ -1,8 +1,8 @@
-// The axes of a tensor whose elements stay in their order while its shape changes: Reshape, Flatten, Squeeze, Unsqueeze.
+// Maps axes through operators that change a tensor's shape but not its order: Reshape, Flatten, Squeeze, Unsqueeze.
 
 import type { Axes, Axis, ChannelCoupling } from "./channel-coupling.ts";
 
-/** @param reason why an axis is kept that is cut or put together in a way that channels cannot follow */
+/** @param reason freeze reason of axes that are split or merged in a way that channels cannot follow */
 export function reshapeAxes(
   coupling: ChannelCoupling,
   axes: Axes,
@@ -21,39 +21,42 @@ interface Segment {
   readonly to: readonly [start: number, end: number];
 }
 
-/** The shortest runs of axes that have as many elements before as after. */
+/** Finds the shortest runs of axes with the same number of elements before and after. */
 function alignSegments(before: readonly number[], after: readonly number[]): Segment[] {
-  const found: Segment[] = [];
+  const segments: Segment[] = [];
   let [i, j] = [0, 0];
   while (i < before.length || j < after.length) {
-    const [start, other] = [i, j];
+    const [fromStart, toStart] = [i, j];
     let [left, right] = [before[i++] ?? 1, after[j++] ?? 1];
     while (left !== right) {
       if (left < right) left *= before[i++] ?? Number.NaN;
       else if (left > right) right *= after[j++] ?? Number.NaN;
-      else return [{ from: [0, before.length], to: [0, after.length] }]; // not of the same size at all
+      else return [{ from: [0, before.length], to: [0, after.length] }]; // The total sizes differ.
     }
-    found.push({
-      from: [start, Math.min(i, before.length)],
-      to: [other, Math.min(j, after.length)],
+    segments.push({
+      from: [fromStart, Math.min(i, before.length)],
+      to: [toStart, Math.min(j, after.length)],
     });
   }
-  return found;
+  return segments;
 }
 
-/** An index of one axis becomes several of the merged one, which are removed with it. Of two such axes, there is no telling which. */
+/**
+ * Merges axes. Each index of the one prunable axis becomes several indices, which are removed together. With two prunable
+ * axes, the origin of an index is ambiguous, so both are frozen.
+ */
 function mergeAxes(
   coupling: ChannelCoupling,
   axes: Axes,
   sizes: readonly number[],
   reason: string,
 ): Axis | undefined {
-  const all = axes.filter((axis) => axis !== undefined);
-  if (all.length < 2) return all[0];
+  const definedAxes = axes.filter((axis) => axis !== undefined);
+  if (definedAxes.length < 2) return definedAxes[0];
   const total = sizes.reduce((product, size) => product * size, 1);
-  const [carrier, ...others] = all.filter((axis) => coupling.isPrunable(axis));
+  const [carrier, ...others] = definedAxes.filter((axis) => coupling.isPrunable(axis));
   if (carrier === undefined || others.length > 0) {
-    coupling.freeze(all, reason);
+    coupling.freeze(definedAxes, reason);
     return coupling.addAxis(total, reason);
   }
   const inner = sizes.slice(axes.indexOf(carrier) + 1).reduce((product, size) => product * size, 1);
@@ -63,26 +66,33 @@ function mergeAxes(
   );
 }
 
-/** Where all of a block are removed together, blocks are channels; otherwise the places in a block are, and blocks are coupled. */
+/**
+ * Splits an axis into blocks. If the indices of each block are coupled, the blocks are channels. Otherwise the positions in a
+ * block are channels, and the blocks are coupled.
+ */
 function splitAxis(
   coupling: ChannelCoupling,
   axis: Axis | undefined,
   sizes: readonly number[],
   reason: string,
 ): Axes {
-  const [size = 1, ...more] = sizes;
+  const [size = 1, ...innerSizes] = sizes;
   if (axis === undefined) return sizes.map(() => undefined);
-  if (sizes.length === 1 || axis.length === size) return [axis, ...more.map(() => undefined)];
-  if (size === 1) return [undefined, ...splitAxis(coupling, axis, more, reason)];
+  if (sizes.length === 1 || axis.length === size) return [axis, ...innerSizes.map(() => undefined)];
+  if (size === 1) return [undefined, ...splitAxis(coupling, axis, innerSizes, reason)];
   if (!coupling.isPrunable(axis)) return coupling.addAxes(sizes, reason);
   const block = axis.length / size;
-  const isCutInBlocks = axis.every(
-    (index, at) => coupling.findRoot(index) === coupling.findRoot(axis[at - (at % block)] ?? -1),
+  const areBlocksCoupled = axis.every(
+    (index, position) =>
+      coupling.findRoot(index) === coupling.findRoot(axis[position - (position % block)] ?? -1),
   );
-  if (isCutInBlocks)
-    return [axis.filter((_, at) => at % block === 0), ...coupling.addAxes(more, reason)];
+  if (areBlocksCoupled)
+    return [
+      axis.filter((_, position) => position % block === 0),
+      ...coupling.addAxes(innerSizes, reason),
+    ];
   return [
     coupling.addAxis(size, reason),
-    ...splitAxis(coupling, coupling.coupleParts(axis, size), more, reason),
+    ...splitAxis(coupling, coupling.coupleParts(axis, size), innerSizes, reason),
   ];
 }

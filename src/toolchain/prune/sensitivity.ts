@@ -1,4 +1,4 @@
-// How much each part of a graph minds being pruned: it alone is pruned by some ratios, and each result is judged.
+// Measures the pruning sensitivity of a graph: prunes each part alone at several ratios and scores each result.
 
 import { type Model, parseModel, serializeModel } from "../onnx/model-file.ts";
 import { type ChannelPrunerOptions, ChannelPruner } from "./prune-channels.ts";
@@ -6,15 +6,15 @@ import { listWeightedLayers, pruneByMagnitude, computeNonZeroBytes } from "./pru
 import type { PruningRatios } from "./ratios.ts";
 import type { TensorShapes } from "./measure-shapes.ts";
 
-/** How good a graph is: the more the better, as accuracy on samples in the runtime that the graph is for. */
+/** Scores a graph, higher is better. Example: accuracy on samples in the graph's target runtime. */
 export type ModelScorer = (model: Uint8Array) => Promise<number>;
 
-/** A graph that can be pruned in parts, again and again from the original. */
+/** A graph whose parts can be pruned repeatedly, each time from the original. */
 export interface PruningTarget {
-  /** Groups of channels, or layers. */
+  /** Names of channel groups or layers. */
   readonly parts: readonly string[];
   prune(ratios: PruningRatios): Uint8Array;
-  /** What the pruned graph costs, in the unit that a budget is given in. */
+  /** Computes the cost of the pruned graph, in the unit of the budget. */
   computeCost(ratios: PruningRatios): number;
 }
 
@@ -30,14 +30,14 @@ export function createChannelTarget(
     parts: original.groups,
     prune: (ratios) =>
       editModel(bytes, (model) => {
-        const channels = new ChannelPruner(model, shapes, options);
-        channels.removeUnits(channels.selectUnits(ratios));
+        const pruner = new ChannelPruner(model, shapes, options);
+        pruner.removeUnits(pruner.selectUnits(ratios));
       }),
     computeCost: (ratios) => original.computeCostWithout(original.selectUnits(ratios))[unit],
   };
 }
 
-/** It costs the bytes of the weights that are not 0: about what a compressed file grows and shrinks by. @throws nothing_to_prune */
+/** The cost is the size of the nonzero weights in bytes, which approximates a compressed file. @throws nothing_to_prune */
 export function createMagnitudeTarget(bytes: Uint8Array): PruningTarget {
   const original = parseModel(bytes);
   return {
@@ -54,7 +54,7 @@ function editModel(bytes: Uint8Array, change: (model: Model) => void): Uint8Arra
 }
 
 export interface PruningSensitivity {
-  /** The judge's score of the original. */
+  /** Score of the original. */
   readonly score: number;
   readonly parts: readonly PartSensitivity[];
 }
@@ -66,47 +66,44 @@ export interface PartSensitivity {
 
 export interface SensitivityPoint {
   readonly ratio: number;
-  /** What the whole graph costs with this part pruned. */
+  /** Cost of the whole graph with this part pruned. */
   readonly cost: number;
   readonly score: number;
-  /** By how much the score is less than the original's; negative if it is more. */
+  /** Score of the original minus this score; negative for an improvement. */
   readonly loss: number;
 }
 
 export interface MeasureSensitivityOptions {
   readonly ratios?: readonly number[];
-  readonly onProgress?: (done: number, of: number) => void;
+  readonly onProgress?: (done: number, total: number) => void;
 }
 
 export const DEFAULT_RATIOS = [0.1, 0.3, 0.5, 0.7] as const;
 
-/** Ratios that come to the same, as where a multiple has to be left, are judged once. */
+/** Scores ratios with the same cost only once. Rounding to a multiple makes such ratios frequent. */
 export async function measureSensitivity(
-  subject: PruningTarget,
-  judge: ModelScorer,
+  target: PruningTarget,
+  scoreModel: ModelScorer,
   { ratios = DEFAULT_RATIOS, onProgress = () => {} }: MeasureSensitivityOptions = {},
 ): Promise<PruningSensitivity> {
-  const nothing = {
+  const original = {
     ratio: 0,
-    cost: subject.computeCost(0),
-    score: await judge(subject.prune(0)),
+    cost: target.computeCost(0),
+    score: await scoreModel(target.prune(0)),
     loss: 0,
   };
   const parts: PartSensitivity[] = [];
-  for (const part of subject.parts) {
+  for (const part of target.parts) {
     const points: SensitivityPoint[] = [];
     for (const ratio of ratios.toSorted((a, b) => a - b)) {
-      const only = new Map([[part, ratio]]);
-      const cost = subject.computeCost(only);
-      const same = [nothing, ...points].find((point) => point.cost === cost);
-      const score = same?.score ?? (await judge(subject.prune(only)));
-      points.push({ ratio, cost, score, loss: nothing.score - score });
-      onProgress(
-        parts.length * ratios.length + points.length,
-        subject.parts.length * ratios.length,
-      );
+      const partRatio = new Map([[part, ratio]]);
+      const cost = target.computeCost(partRatio);
+      const equalPoint = [original, ...points].find((point) => point.cost === cost);
+      const score = equalPoint?.score ?? (await scoreModel(target.prune(partRatio)));
+      points.push({ ratio, cost, score, loss: original.score - score });
+      onProgress(parts.length * ratios.length + points.length, target.parts.length * ratios.length);
     }
     parts.push({ part, points });
   }
-  return { score: nothing.score, parts };
+  return { score: original.score, parts };
 }

@@ -1,4 +1,4 @@
-// Rules of the operators that only move elements: put together, taken apart, in another order or shape.
+// Propagation rules of operators that only move elements: Reshape, Transpose, Concat, Split, Gather, Slice, Resize.
 
 import { create } from "@bufbuild/protobuf";
 import { readIntAttribute } from "../onnx/graph-queries.ts";
@@ -23,13 +23,7 @@ function reshape(step: RuleContext): Axes[] | undefined {
     [...before, ...after].includes(0)
   )
     return undefined;
-  const axes = reshapeAxes(
-    step.coupling,
-    x,
-    before,
-    after,
-    `${step.label} cuts them in another way`,
-  );
+  const axes = reshapeAxes(step.coupling, x, before, after, `${step.label} regroups the channels`);
   if (step.node.opType === "Reshape")
     bindShapeTensor(step, 1, axes, readIntAttribute(step.node, "allowzero", 0) !== 1);
   return [axes];
@@ -37,26 +31,26 @@ function reshape(step: RuleContext): Axes[] | undefined {
 
 function transpose(step: RuleContext): Axes[] | undefined {
   const x = step.claimInput(0);
-  const order = readIntegers(step, "perm", -1) ?? x?.map((_, at) => at).toReversed();
-  return x && [(order ?? []).map((at) => x[at])];
+  const order = readIntegers(step, "perm", -1) ?? x?.map((_, axis) => axis).toReversed();
+  return x && [(order ?? []).map((axis) => x[axis])];
 }
 
 function concat(step: RuleContext): Axes[] | undefined {
   const [shape = []] = step.outputShapes;
-  const along = normalizeAxis(readIntAttribute(step.node, "axis", 1), shape.length);
+  const concatAxis = normalizeAxis(readIntAttribute(step.node, "axis", 1), shape.length);
   const inputs = step.node.input.map((_, position) => step.claimInput(position) ?? []);
   return [
-    shape.map((size, at) => {
-      if (at !== along)
+    shape.map((size, dimension) => {
+      if (dimension !== concatAxis)
         return inputs
-          .map((axes) => axes[at])
-          .reduce((all, axis) => step.coupling.couple(all, axis), undefined);
+          .map((axes) => axes[dimension])
+          .reduce((coupled, axis) => step.coupling.couple(coupled, axis), undefined);
       const parts = inputs.map(
         (axes, position) =>
-          axes[at] ??
+          axes[dimension] ??
           step.coupling.addFrozenAxis(
-            step.inputShapes[position]?.[at] ?? 0,
-            `${step.label} puts one of its own beside them`,
+            step.inputShapes[position]?.[dimension] ?? 0,
+            `${step.label} joins the channels with a single one`,
           ),
       );
       return size < 2 ? undefined : Int32Array.from(parts.flatMap((part) => [...part]));
@@ -66,56 +60,61 @@ function concat(step: RuleContext): Axes[] | undefined {
 
 function split(step: RuleContext): Axes[] | undefined {
   const x = step.claimInput(0);
-  const along = normalizeAxis(readIntAttribute(step.node, "axis", 0), x?.length ?? 0);
-  const whole = x?.[along];
+  const splitAxis = normalizeAxis(readIntAttribute(step.node, "axis", 0), x?.length ?? 0);
+  const channels = x?.[splitAxis];
   if (x === undefined) return undefined;
-  if (whole === undefined) return step.outputShapes.map(() => x);
+  if (channels === undefined) return step.outputShapes.map(() => x);
   let start = 0;
   const parts = step.outputShapes.map((shape) =>
-    whole.subarray(start, (start += shape?.[along] ?? 0)),
+    channels.subarray(start, (start += shape?.[splitAxis] ?? 0)),
   );
   for (const part of parts) {
-    if (part.length < 2) step.coupling.freeze([part], `${step.label} makes a part of one`);
+    if (part.length < 2)
+      step.coupling.freeze([part], `${step.label} creates a part with one channel`);
     else step.declareNonEmpty(part);
   }
-  step.onRemoval(({ remainingSize: left, setInt64Input: giveSizes }) => {
-    if (left(whole) === whole.length) return;
+  step.onRemoval(({ remainingSize, setInt64Input }) => {
+    if (remainingSize(channels) === channels.length) return;
     if (step.opset < 13)
       setAttribute(
         step.node,
         create(AttributeProtoSchema, {
           name: "split",
           type: AttributeType.INTS,
-          ints: parts.map((part) => BigInt(left(part))),
+          ints: parts.map((part) => BigInt(remainingSize(part))),
         }),
       );
-    else giveSizes(step.node, 1, parts.map(left));
+    else setInt64Input(step.node, 1, parts.map(remainingSize));
     removeAttribute(step.node, "num_outputs");
   });
   return parts.map((part) =>
-    x.map((axis, at) => (at !== along ? axis : part.length < 2 ? undefined : part)),
+    x.map((axis, dimension) => {
+      if (dimension !== splitAxis) return axis;
+      return part.length < 2 ? undefined : part;
+    }),
   );
 }
 
-/** Picks along an axis, which stays as it is. */
+/** Rule for Gather, which selects along a frozen axis. */
 function gather(step: RuleContext): Axes[] | undefined {
   const [x, indices] = [step.claimInput(0), step.claimInput(1)];
   if (x === undefined || indices === undefined) return undefined;
-  const along = normalizeAxis(readIntAttribute(step.node, "axis", 0), x.length);
-  step.coupling.freeze([x[along]], `${step.label} picks among them`);
-  return [[...x.slice(0, along), ...indices, ...x.slice(along + 1)]];
+  const gatherAxis = normalizeAxis(readIntAttribute(step.node, "axis", 0), x.length);
+  step.coupling.freeze([x[gatherAxis]], `${step.label} selects channels by index`);
+  return [[...x.slice(0, gatherAxis), ...indices, ...x.slice(gatherAxis + 1)]];
 }
 
-/** Axes that keep their size have the same indices; others stay as they are. */
+/** Rule for operators that resize axes. Axes of unchanged size keep their indices, and all others are frozen. */
 function resizeAxes(step: RuleContext): Axes[] | undefined {
   const x = step.claimInput(0);
   const [[before = []], [after = []]] = [step.inputShapes, step.outputShapes];
   if (x === undefined) return undefined;
   return [
-    after.map((size, at) => {
-      if (size === before[at]) return x[at];
-      step.coupling.freeze([x[at]], `${step.label} changes their number`);
-      return step.coupling.addAxis(size, `${step.label} changes their number`);
+    after.map((size, dimension) => {
+      if (size === before[dimension]) return x[dimension];
+      const reason = `${step.label} changes the size of the axis`;
+      step.coupling.freeze([x[dimension]], reason);
+      return step.coupling.addAxis(size, reason);
     }),
   ];
 }

@@ -1,5 +1,5 @@
-// Tensors of sizes, as Reshape takes them: constants, or made of other tensors' shapes by a few operators, as exporters
-// write `x.view(x.size(0), -1)`.
+// Shape tensors: follows the sizes that operators such as Reshape read. They are constants, or come from other tensors'
+// shapes by a few operators, like the export of `x.view(x.size(0), -1)`.
 
 import { readIntAttribute } from "../onnx/graph-queries.ts";
 import type { NodeProto, TensorProto } from "../onnx/proto/onnx_pb.js";
@@ -8,17 +8,17 @@ import { elementTypeOf } from "../onnx/tensor-data.ts";
 import type { Axes, Axis } from "./channel-coupling.ts";
 
 export type ShapeElement =
-  /** `readers`: the most that any tensor has on the way from the constant to here. */
   | {
       readonly kind: "constant";
       readonly value: number;
       readonly tensor: TensorProto;
       readonly index: number;
+      /** Maximum number of readers of any tensor between the constant and this element. */
       readonly readers: number;
     }
   | { readonly kind: "axis"; readonly axis: Axis | undefined };
 
-/** Longer ones are no shapes. */
+/** Longer tensors are not shapes. */
 const MAX_SHAPE_RANK = 16;
 
 export function readConstantShapeTensor(
@@ -38,7 +38,11 @@ export function readConstantShapeTensor(
 export const withReaders = (size: ShapeElement, readers: number): ShapeElement =>
   size.kind === "constant" ? { ...size, readers: Math.max(size.readers, readers) } : size;
 
-/** @param sizesOf of an input @param first the axes of the first input @returns undefined for what is no tensor of sizes */
+/**
+ * @param sizesOf returns the sizes in an input by its position
+ * @param first axes of the first input
+ * @returns undefined if the output is not a shape tensor
+ */
 export function propagateShapeTensor(
   node: NodeProto,
   sizesOf: (position: number) => readonly ShapeElement[] | undefined,
@@ -56,7 +60,7 @@ export function propagateShapeTensor(
     case "Unsqueeze":
       return sizes;
     case "Gather":
-      return sizes && constantValues(sizesOf(1))?.flatMap((at) => sizes.at(at) ?? []);
+      return sizes && constantValues(sizesOf(1))?.flatMap((index) => sizes.at(index) ?? []);
     case "Slice":
       return (
         sizes &&
@@ -76,10 +80,10 @@ export function propagateShapeTensor(
   }
 }
 
-/** The whole numbers of an `int64` tensor. */
+/** Reads an INT64 tensor; undefined for other types. */
 export function readInt64s(tensor: TensorProto): number[] | undefined {
-  const whole = elementTypeOf(tensor.dataType) === "int64" ? toTensor(tensor) : undefined;
-  return whole && Array.from(whole.data, Number);
+  const integers = elementTypeOf(tensor.dataType) === "int64" ? toTensor(tensor) : undefined;
+  return integers && Array.from(integers.data, Number);
 }
 
 function sliceElements(

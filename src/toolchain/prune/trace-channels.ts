@@ -1,5 +1,5 @@
-// Follows channels from where they are made to where they end, through the whole graph: afterwards it is known which
-// channels are removed together, which cannot be removed, and why.
+// Traces channels from their producers to their last readers through the whole graph. The trace contains the channels that
+// are removed together, the frozen channels and the reasons.
 
 import { toolchainErrors } from "../errors.ts";
 import { readConstantTensor } from "../onnx/constants.ts";
@@ -22,27 +22,27 @@ import {
 } from "./shape-tensor.ts";
 import type { Layer, Rewrite, BatchNormScale, RuleContext } from "./propagation-rule.ts";
 
-/** Before it, operators broadcast only where an attribute says so, and then otherwise. */
+/** Before opset 7, broadcasting depends on attributes and follows other rules. */
 const MIN_OPSET = 7;
 
 export interface ChannelTrace {
   readonly table: ValueTable;
   readonly coupling: ChannelCoupling;
-  /** Of the graph's own values, as far as their shapes are known. */
+  /** Axes of the main graph's values whose shapes are known. */
   readonly axes: ReadonlyMap<Value, Axes>;
   readonly layers: readonly Layer[];
   readonly scales: readonly BatchNormScale[];
-  /** Axes that must not become empty: those of layers, and what Split makes. */
+  /** Axes that must not become empty: channels of layers and parts of Split. */
   readonly nonEmptyAxes: readonly Axis[];
   readonly rewrites: readonly Rewrite[];
 }
 
-/** Sorts the model's nodes. @throws nothing_to_prune for operators that are too old, invalid_model_file */
+/** Sorts the model's nodes topologically. @throws nothing_to_prune for an opset that is too old, invalid_model_file */
 export function traceChannels(model: Model, shapes: TensorShapes): ChannelTrace {
   const opset = opsetsOf(model).get("") ?? 0;
   if (opset < MIN_OPSET)
     throw toolchainErrors.nothingToPrune([
-      `it uses version ${opset} of ONNX's operators, and ${MIN_OPSET} is the oldest that is known`,
+      `the graph uses ONNX opset ${opset}; the oldest supported opset is ${MIN_OPSET}`,
     ]);
   sortTopologically(model);
   return new ChannelTracer(buildValueTable(model), model.graph, opset, shapes).trace();
@@ -69,20 +69,20 @@ class ChannelTracer implements ChannelTrace {
   }
 
   trace(): ChannelTrace {
-    const own = this.table.values.filter(({ graph }) => graph === this.#graph);
-    for (const value of own) this.#begin(value);
+    const graphValues = this.table.values.filter(({ graph }) => graph === this.#graph);
+    for (const value of graphValues) this.#addSource(value);
     for (const node of this.#graph.node) if (!isOnnxOp(node, "Constant")) this.#follow(node);
-    for (const value of own) {
+    for (const value of graphValues) {
       if (value.uses.some(({ kind, graph }) => kind === "output" && graph === this.#graph))
-        this.#freeze(value, `they are in the graph's output ${value.name}`);
+        this.#freeze(value, `the graph output ${value.name} contains the channels`);
       if (value.uses.some(({ graph }) => graph !== this.#graph))
-        this.#freeze(value, `the body of a node reads ${value.name}`);
+        this.#freeze(value, `a subgraph reads ${value.name}`);
     }
     return this;
   }
 
-  /** Inputs and constants. */
-  #begin(value: Value): void {
+  /** Adds the axes of a graph input or constant. */
+  #addSource(value: Value): void {
     const tensor = readConstantTensor(value);
     const shape = tensor?.dims.map(Number) ?? this.#shapes.get(value.name);
     if (shape === undefined || (tensor === undefined && value.origin.kind !== "input")) return;
@@ -91,7 +91,9 @@ class ChannelTracer implements ChannelTrace {
       value,
       this.coupling.addAxes(
         shape,
-        stored === undefined ? `they meet ${value.name}, which is given` : undefined,
+        stored === undefined
+          ? `${value.name}, which cannot be changed, has the same channels`
+          : undefined,
       ),
     );
     const sizes =
@@ -105,36 +107,36 @@ class ChannelTracer implements ChannelTrace {
 
   #follow(node: NodeProto): void {
     const [inputs, outputs] = [this.table.inputsOf(node), this.table.outputsOf(node)];
-    const [taken, takenSizes] = [new Set<Value>(), new Set<Value>()];
-    const step = this.#stepOf(node, taken, takenSizes);
+    const [claimedInputs, claimedShapes] = [new Set<Value>(), new Set<Value>()];
+    const step = this.#createContext(node, claimedInputs, claimedShapes);
     const rule = findRule(node);
     const hasShapes =
       inputs.every((value) => value === undefined || this.axes.has(value)) &&
       outputs.every((value) => value === undefined || this.#shapeOf(value) !== undefined);
-    const made = hasShapes ? rule?.(step) : undefined;
+    const outputAxes = hasShapes ? rule?.(step) : undefined;
     const sizes = propagateShapeTensor(
       node,
       (position) => this.#sizesOf(inputs[position]),
       inputs[0] && this.axes.get(inputs[0]),
     );
     const reason =
-      made !== undefined
-        ? `${step.label} needs them all`
+      outputAxes !== undefined
+        ? `${step.label} needs all channels`
         : hasShapes
-          ? `what ${step.label} does to them is not known`
-          : `the shapes at ${step.label} are not known`;
+          ? `no pruning rule covers ${step.label}`
+          : `the shapes of ${step.label} are unknown`;
 
     for (const value of inputs) {
       if (value === undefined) continue;
-      if (made === undefined || !taken.has(value))
+      if (outputAxes === undefined || !claimedInputs.has(value))
         this.coupling.freeze(this.axes.get(value) ?? [], reason);
-      if (sizes === undefined && !takenSizes.has(value))
-        this.#freezeSizes(value, `${step.label} calculates with their number`);
+      if (sizes === undefined && !claimedShapes.has(value))
+        this.#freezeSizes(value, `${step.label} computes with the channel count`);
     }
     outputs.forEach((value, position) => {
       if (value === undefined) return;
       const shape = this.#shapeOf(value);
-      const axes = made?.[position] ?? (shape && this.coupling.addAxes(shape, reason));
+      const axes = outputAxes?.[position] ?? (shape && this.coupling.addAxes(shape, reason));
       if (axes !== undefined) this.axes.set(value, axes);
       if (sizes !== undefined)
         this.#sizes.set(
@@ -144,7 +146,11 @@ class ChannelTracer implements ChannelTrace {
     });
   }
 
-  #stepOf(node: NodeProto, taken: Set<Value>, takenSizes: Set<Value>): RuleContext {
+  #createContext(
+    node: NodeProto,
+    claimedInputs: Set<Value>,
+    claimedShapes: Set<Value>,
+  ): RuleContext {
     const inputs = this.table.inputsOf(node);
     return {
       node,
@@ -156,12 +162,12 @@ class ChannelTracer implements ChannelTrace {
       constant: (position) => readConstantTensor(inputs[position]),
       claimInput: (position) => {
         const value = inputs[position];
-        if (value !== undefined) taken.add(value);
+        if (value !== undefined) claimedInputs.add(value);
         return value && this.axes.get(value);
       },
       claimShapeTensor: (position) => {
         const value = inputs[position];
-        if (value !== undefined) takenSizes.add(value);
+        if (value !== undefined) claimedShapes.add(value);
         return this.#sizesOf(value);
       },
       declareLayer: (position, axis, channels) =>
@@ -182,9 +188,9 @@ class ChannelTracer implements ChannelTrace {
     channels: Axis | undefined,
   ): void {
     if (weights === undefined || channels === undefined) return;
-    const type = elementTypeOf(weights.dataType) ?? "of an unknown type";
+    const type = elementTypeOf(weights.dataType) ?? "unknown";
     if (type !== "float")
-      this.coupling.freeze([channels], `the weights of ${displayNameOf(node)} are ${type}`);
+      this.coupling.freeze([channels], `the weights of ${displayNameOf(node)} have type ${type}`);
     this.layers.push({ node, weights, axis, channels });
     this.nonEmptyAxes.push(channels);
   }
@@ -210,7 +216,7 @@ class ChannelTracer implements ChannelTrace {
   }
 }
 
-/** A constant that can be changed: in an initializer or in a Constant's tensor, and of numbers of whole bytes. */
+/** Returns a constant that can be edited: an initializer or a Constant's tensor, with elements of whole bytes. */
 export function editableTensorOf(value: Value | undefined): TensorProto | undefined {
   const tensor = readConstantTensor(value);
   const datatype = tensor && datatypeOf(elementTypeOf(tensor.dataType) ?? "");

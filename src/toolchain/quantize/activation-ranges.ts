@@ -1,4 +1,4 @@
-// Finds the ranges of activations: the FP32 graph is run on samples, and what occurs is counted.
+// Finds the ranges of activations by running the FP32 graph on samples and counting the values.
 
 import { toolchainErrors } from "../errors.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -15,62 +15,62 @@ import {
   type StaticOptions,
 } from "./static-quantization.ts";
 
-/** By the activations' names. It serves every calibration: samples are run once. */
+/** Histograms by activation name. They serve every range method, so samples run only once. */
 export type ActivationHistograms = ReadonlyMap<string, Histogram>;
 
 /**
- * Memory grows neither with the samples nor with the activations' sizes: 64 KiB for each activation, and what one run makes.
- * @param options with most layers in integers of those that the statistics are to serve
- * @param onSample is told how many samples have been run
- * @throws not_quantizable if there is no sample, or a number is not finite; session_failed
+ * Collects histograms in constant memory: 64 KiB per activation, plus the outputs of one run.
+ * @param options the candidate options with the most integer layers
+ * @param onSample receives the number of completed samples
+ * @throws not_quantizable if there are no samples, or a value is not finite; session_failed
  */
 export async function collectHistograms(
   runtime: Runtime,
   model: Model,
   samples: InputSamples,
   options: StaticOptions = {},
-  onSample: (done: number) => void = () => {},
+  onSample: (sampleCount: number) => void = () => {},
 ): Promise<ActivationHistograms> {
-  const statistics = new Map(
+  const histograms = new Map(
     findActivationsNeedingRanges(model, options).map((name) => [name, new Histogram()]),
   );
-  let done = 0;
-  await captureActivations(runtime, model, [...statistics.keys()], samples, (observed) => {
+  let sampleCount = 0;
+  await captureActivations(runtime, model, [...histograms.keys()], samples, (observed) => {
     for (const [name, { data }] of observed) {
-      if (statistics.get(name)?.add(data) === false)
+      if (histograms.get(name)?.add(data) === false)
         throw toolchainErrors.notQuantizable(
-          `${JSON.stringify(name)} has numbers that are not finite on sample ${done + 1}`,
+          `${JSON.stringify(name)} has non-finite values for sample ${sampleCount + 1}`,
           "Correct the samples, or the model.",
         );
     }
-    onSample(++done);
+    onSample(++sampleCount);
   });
-  if (done === 0)
+  if (sampleCount === 0)
     throw toolchainErrors.notQuantizable(
-      "there is no sample to find ranges on",
-      "Give some: a hundred or more, like what the model will be asked.",
+      "static quantization requires samples, but there are none",
+      "Give a hundred samples or more, similar to production requests.",
     );
-  return statistics;
+  return histograms;
 }
 
-/** @param model the one that the statistics are of */
+/** @param model the model of the histograms */
 export function selectRanges(
   model: Model,
-  statistics: ActivationHistograms,
-  calibration: RangeMethod,
+  histograms: ActivationHistograms,
+  method: RangeMethod,
 ): ActivationRanges {
   const table = buildValueTable(model);
-  const makers = new Map(
+  const producers = new Map(
     table.values.map(({ name, origin }) => [
       name,
       origin.kind === "node" ? origin.node : undefined,
     ]),
   );
   return new Map(
-    [...statistics].map(([name, histogram]): [string, ValueRange] => {
-      const range = selectRange(histogram, calibration);
-      const maker = makers.get(name);
-      const bounds = maker === undefined ? range : outputRange(table, maker);
+    [...histograms].map(([name, histogram]): [string, ValueRange] => {
+      const range = selectRange(histogram, method);
+      const producer = producers.get(name);
+      const bounds = producer === undefined ? range : outputRange(table, producer);
       return [
         name,
         { low: Math.max(range.low, bounds.low), high: Math.min(range.high, bounds.high) },

@@ -1,5 +1,6 @@
-// Rounded weights and cut-off activations move the mean of what a layer gives; a bias takes that back.
-// Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.2, the empirical form.
+// Corrects biases after quantization. Rounded weights and clipped activations shift the mean of a
+// layer's output, and a changed bias reverses the shift. Nagel et al. 2019, "Data-Free Quantization
+// Through Weight Equalization and Bias Correction", section 4.2, the empirical form.
 
 import type { Runtime } from "../../runtime/runtime.ts";
 import { UniqueNames } from "../onnx/graph-edits.ts";
@@ -22,15 +23,16 @@ import { readFloatTensor } from "./quantize-weights.ts";
 
 export interface CorrectedBias {
   readonly node: string;
-  /** By how much the mean of a channel was moved, at most. */
+  /** Largest shift of a channel's mean. */
   readonly largestShift: number;
 }
 
 /**
- * Changes the biases of a graph in FP32, so that it is right once it is quantised with the same ranges and options. Layers are
- * corrected one by one, each with those before it quantised and corrected: as many runs over the samples as there are layers.
- * @param onLayer is told how many layers are done
- * @returns what was corrected; a MatMul that nothing is added to cannot be
+ * Changes the biases of an FP32 graph that is then quantized with the same ranges and options.
+ * Layers are corrected in order, with all preceding layers quantized and corrected. This takes one
+ * run over the samples per layer.
+ * @param onLayer receives the number of completed layers
+ * @returns the corrected layers; a MatMul without a following Add has no bias to correct
  * @throws not_quantizable, session_failed
  */
 export async function correctBiases(
@@ -39,7 +41,7 @@ export async function correctBiases(
   ranges: ActivationRanges,
   samples: InputSamples,
   options: StaticOptions = {},
-  onLayer: (done: number, of: number) => void = () => {},
+  onLayer: (completed: number, total: number) => void = () => {},
 ): Promise<CorrectedBias[]> {
   prepareGraph(model);
   const { layers, table } = planStaticQuantization(model, options);
@@ -48,26 +50,26 @@ export async function correctBiases(
     const bias = findBias(table, layer);
     return bias === undefined ? [] : [{ layer, bias }];
   });
-  const wanted = await measureChannelMeans(
+  const fp32Means = await measureChannelMeans(
     runtime,
     model,
     targets.map(({ layer }) => layer),
     samples,
   );
   for (const [position, { layer, bias }] of targets.entries()) {
-    const quantised = parseModel(serializeModel(model));
-    quantizeStatic(quantised, ranges, options);
+    const quantized = parseModel(serializeModel(model));
+    quantizeStatic(quantized, ranges, options);
     const output =
-      quantised.graph.node.find(({ name }) => name === layer.node.name)?.output[0] ?? layer.y.name;
-    const [found] = await measureChannelMeans(
+      quantized.graph.node.find(({ name }) => name === layer.node.name)?.output[0] ?? layer.y.name;
+    const [quantizedMeans] = await measureChannelMeans(
       runtime,
-      quantised,
+      quantized,
       [{ ...layer, y: { ...layer.y, name: output } }],
       samples,
     );
     const shifts = Float64Array.from(
-      found ?? [],
-      (mean, channel) => mean - (wanted[position]?.[channel] ?? mean),
+      quantizedMeans ?? [],
+      (mean, channel) => mean - (fp32Means[position]?.[channel] ?? mean),
     );
     setBias(
       model,
@@ -88,7 +90,7 @@ export async function correctBiases(
 interface BiasConstant {
   readonly values: Float32Array;
   readonly node: NodeProto;
-  /** Of the node's inputs. */
+  /** Index among the node's inputs. */
   readonly position: number;
 }
 
@@ -116,10 +118,11 @@ function setBias(
   const name = new UniqueNames(model).reserve(`${layer.name}_corrected_bias`);
   model.graph.initializer.push(makeTensor(name, "float", [BigInt(values.length)], values));
   node.input[position] = name;
-  if (isOnnxOp(node, "Gemm")) removeAttribute(node, "beta"); // it is in the values
+  // The corrected values already include beta.
+  if (isOnnxOp(node, "Gemm")) removeAttribute(node, "beta");
 }
 
-/** Of the layers' results, before anything is added to them by other nodes. */
+/** Measures the layers' outputs before other nodes add anything to them. */
 async function measureChannelMeans(
   runtime: Runtime,
   model: Model,
@@ -142,11 +145,11 @@ async function measureChannelMeans(
         const [sum, value] = [sums[position], observed.get(y.name)];
         if (sum === undefined || value === undefined) continue;
         const { data, shape } = value;
-        const inner =
+        const channelSize =
           op === "Conv" ? shape.slice(2).reduce((product, size) => product * size, 1) : 1;
         const channels = sum.total.length;
         for (let index = 0; index < data.length; index++) {
-          const channel = Math.floor(index / inner) % channels;
+          const channel = Math.floor(index / channelSize) % channels;
           sum.total[channel] = (sum.total[channel] ?? 0) + (data[index] ?? 0);
         }
         sum.count += data.length / channels;

@@ -1,4 +1,4 @@
-// Runs a graph with values from within it as further outputs.
+// Runs a graph and captures intermediate values as additional outputs.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
@@ -7,19 +7,20 @@ import { extractSubgraph } from "../onnx/extract-subgraph.ts";
 import { type Model, serializeModel } from "../onnx/model-file.ts";
 import { selectInputs } from "../select-inputs.ts";
 
-/** What a graph is run on: one run's inputs each. It may be gone through several times. */
+/** Inputs for repeated runs of a graph. Each iteration may start from the beginning. */
 export type InputSamples = Iterable<NamedTensors> | AsyncIterable<NamedTensors>;
 
-/** FP32 numbers by the names of the values. They are of one run, and not kept. */
+/** FP32 values by name. They belong to one run and are not retained. */
 export type CapturedActivations = ReadonlyMap<
   string,
   { readonly data: Float32Array; readonly shape: readonly number[] }
 >;
 
 /**
- * @param names of FP32 values of the graph, its own inputs among them
- * @param onSample is awaited; samples are run one by one, so that no more than one run's values are held
- * @returns how many samples there were
+ * @param names names of FP32 values of the graph, which may include its inputs
+ * @param onSample called after each run; samples run one at a time, so only one run's values are in
+ * memory
+ * @returns the number of samples
  * @throws session_failed
  */
 export async function captureActivations(
@@ -51,12 +52,12 @@ function requireFloats(
 ): { readonly data: Float32Array; readonly shape: readonly number[] } {
   if (tensor?.datatype !== "FP32")
     throw coreErrors.sessionFailed(
-      `value ${name} is ${tensor?.datatype ?? "not there"}, and not FP32`,
+      `value ${name} is ${tensor?.datatype ?? "missing"}; expected FP32`,
     );
   return tensor;
 }
 
-/** Only what makes these values is left. */
+/** Extracts the part of the model that produces the values. */
 function extractProducers(model: Model, names: readonly string[]): Model {
   const inputs = new Set(model.graph.input.map(({ name }) => name));
   const outputs = [...new Set(names)].filter((name) => !inputs.has(name));

@@ -1,6 +1,8 @@
-// Channels of very different weights lose most to a common scale. Where one layer's channels go straight into another, a factor
-// can move from the one to the other: the network stays the same, and both layers' channels become alike.
-// Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.1.
+// Equalizes weight ranges across layers. Channels with very different weights lose precision under
+// a common scale. If one layer's channels lead directly into another layer, a factor can move
+// between them. The network stays the same, and the channels of both layers become similar. Nagel
+// et al. 2019, "Data-Free Quantization Through Weight Equalization and Bias Correction", section
+// 4.1.
 
 import { readFloatConstant, readConstantTensor } from "../onnx/constants.ts";
 import type { Model } from "../onnx/model-file.ts";
@@ -17,44 +19,56 @@ import { findQuantizableLayer } from "./quantizable-layers.ts";
 import { prepareGraph } from "./static-quantization.ts";
 
 export interface EqualizeOptions {
-  /** ReLU6, which channels of other sizes would be cut off by, becomes ReLU. This changes what the network computes. */
+  /**
+   * Replaces ReLU6 by ReLU, because its bound would clip rescaled channels. This changes the
+   * network's function.
+   */
   readonly replaceRelu6?: boolean | undefined;
 }
 
 export interface EqualizedPair {
   readonly first: string;
   readonly second: string;
-  /** The largest factor by which a channel was divided or multiplied. */
+  /** Largest factor that divided or multiplied a channel. */
   readonly largestFactor: number;
 }
 
-/** Pairs form chains, along which factors have to settle. */
+/** Layers form chains of pairs, so the factors converge over several rounds. */
 const MAX_ROUNDS = 20;
 const CONVERGED_FACTOR = 1.01;
-/** Factors beyond it come from channels that hardly count. */
+/** Larger factors come from channels with hardly any influence. */
 const MAX_FACTOR = 1_000;
 
-/** Changes the weights and biases of a graph in FP32. @returns the pairs of layers, in the graph's order */
+/**
+ * Changes the weights and biases of an FP32 graph.
+ * @returns the pairs of layers, in the graph's order
+ */
 export function equalizeLayers(model: Model, options: EqualizeOptions = {}): EqualizedPair[] {
   prepareGraph(model);
   const table = buildValueTable(model);
-  const parts = new Map<Value, ScaledConstant>();
-  const partOf: FindScaledConstant = (value, node, factor, values = readFloatConstant(value)) => {
-    const known = parts.get(value);
+  const constants = new Map<Value, ScaledConstant>();
+  const findConstant: FindScaledConstant = (
+    value,
+    node,
+    factor,
+    values = readFloatConstant(value),
+  ) => {
+    const existing = constants.get(value);
     const tensor = readConstantTensor(value);
-    const fits =
+    const hasMatchingSize =
       tensor !== undefined &&
       tensor.dims.reduce((product, size) => product * Number(size), 1) === values?.length;
-    if (known !== undefined || value.uses.length !== 1 || !fits) return known; // what others read as well is not ours to change
-    const part = { tensor, node, factor, values: Float64Array.from(values) };
-    parts.set(value, part);
-    return part;
+    // A constant with other readers must not change.
+    if (existing !== undefined || value.uses.length !== 1 || !hasMatchingSize) return existing;
+    const constant = { tensor, node, factor, values: Float64Array.from(values) };
+    constants.set(value, constant);
+    return constant;
   };
   const pairs = model.graph.node.flatMap((node) => {
     const layer = findQuantizableLayer(table, node);
     return layer === undefined || "reason" in layer
       ? []
-      : (findLayerPair(table, layer, options.replaceRelu6 === true, partOf) ?? []);
+      : (findLayerPair(table, layer, options.replaceRelu6 === true, findConstant) ?? []);
   });
 
   const totals = pairs.map(({ channels }) => new Float64Array(channels).fill(1));
@@ -72,7 +86,7 @@ export function equalizeLayers(model: Model, options: EqualizeOptions = {}): Equ
       }
     }
   }
-  for (const { tensor, node, factor, values } of parts.values()) {
+  for (const { tensor, node, factor, values } of constants.values()) {
     replaceTensorData(tensor, "float", Float32Array.from(values));
     if (isOnnxOp(node, "Gemm")) removeAttribute(node, factor);
   }
@@ -88,31 +102,31 @@ export function equalizeLayers(model: Model, options: EqualizeOptions = {}): Equ
   }));
 }
 
-/** Gives both layers' weights of each channel the same largest magnitude. @returns what the first layer's were divided by */
-function equalizePair({
-  channels,
-  firstWeights: out,
-  secondWeights: into,
-  biases,
-}: LayerPair): Float64Array {
-  const [given, taken] = [
-    maxMagnitudeByChannel(out, channels),
-    maxMagnitudeByChannel(into, channels),
+/**
+ * Gives both layers' weights the same largest magnitude per channel.
+ * @returns the divisors of the first layer's channels
+ */
+function equalizePair({ channels, firstWeights, secondWeights, biases }: LayerPair): Float64Array {
+  const [firstMaxima, secondMaxima] = [
+    maxMagnitudeByChannel(firstWeights, channels),
+    maxMagnitudeByChannel(secondWeights, channels),
   ];
-  const factors = given.map((one, channel) => {
-    const other = taken[channel] ?? 0;
-    return one > 0 && other > 0
-      ? Math.min(MAX_FACTOR, Math.max(1 / MAX_FACTOR, Math.sqrt(one / other)))
+  const factors = firstMaxima.map((first, channel) => {
+    const second = secondMaxima[channel] ?? 0;
+    return first > 0 && second > 0
+      ? Math.min(MAX_FACTOR, Math.max(1 / MAX_FACTOR, Math.sqrt(first / second)))
       : 1;
   });
   const factorAt = (channel: number) => factors[channel] ?? 1;
-  out.values.forEach(
-    (value, index) => (out.values[index] = value / factorAt(out.channelOf(index))),
+  firstWeights.values.forEach(
+    (value, index) =>
+      (firstWeights.values[index] = value / factorAt(firstWeights.channelOf(index))),
   );
   for (const { values } of biases)
     values.forEach((value, channel) => (values[channel] = value / factorAt(channel)));
-  into.values.forEach(
-    (value, index) => (into.values[index] = value * factorAt(into.channelOf(index))),
+  secondWeights.values.forEach(
+    (value, index) =>
+      (secondWeights.values[index] = value * factorAt(secondWeights.channelOf(index))),
   );
   return factors;
 }

@@ -1,6 +1,6 @@
-// Dynamic quantisation: weights are integers, and activations become ones as they come, with the scale of their own range.
-// No samples are needed, but a result depends on what else is in its batch. Convolutions stay in FP32: ONNX Runtime's
-// ConvInteger takes longer than they do.
+// Quantizes dynamically: weights are stored as integers, and activations are quantized at run time
+// with the scale of their own range. No samples are needed, but a result depends on the rest of its
+// batch. Convolutions stay in FP32, because ONNX Runtime's ConvInteger is slower.
 
 import { toolchainErrors } from "../errors.ts";
 import type { Model } from "../onnx/model-file.ts";
@@ -23,7 +23,7 @@ import { type FloatTensor, quantizeWeights } from "./quantize-weights.ts";
 export interface DynamicOptions extends LayerSelection, WeightOptions {}
 
 /**
- * Changes the model. The same model and options give the same result.
+ * Changes the model. The result is deterministic for a model and its options.
  * @throws not_quantizable
  */
 export function quantizeDynamic(model: Model, options: DynamicOptions = {}): QuantizationReport {
@@ -45,23 +45,23 @@ export function quantizeDynamic(model: Model, options: DynamicOptions = {}): Qua
     layers.push({ node: node.name, op: node.opType });
     if (embedding !== undefined) embeddings.push(embedding);
     else if (layer !== undefined && "node" in layer)
-      quantizeLayer(rewriter, layer, activationOf(layer.x), options);
+      quantizeLayer(rewriter, layer, quantizeActivation(layer.x), options);
   }
   if (layers.length === 0)
     throw toolchainErrors.notQuantizable(
       noLayersReason(kept),
-      "Dynamic quantisation is for MatMul and Gemm with constant weights, and for Gather of a table; convolutions take static quantisation.",
+      "Use static quantization for convolutions. Dynamic quantization supports MatMul and Gemm with constant weights, and Gather of a table.",
     );
   for (const embedding of embeddings) rewriter.quantizeEmbedding(embedding, options);
   rewriter.apply();
   return { layers, kept, activations: activations.size };
 
-  /** Made once, whoever reads it. */
-  function activationOf(x: Value): DynamicActivation {
-    const known = activations.get(x);
-    if (known !== undefined) return known;
-    const made = {
-      values: rewriter.reserveName(`${x.name}_quantised`),
+  /** Quantizes each activation once, regardless of its number of readers. */
+  function quantizeActivation(x: Value): DynamicActivation {
+    const existing = activations.get(x);
+    if (existing !== undefined) return existing;
+    const activation = {
+      values: rewriter.reserveName(`${x.name}_quantized`),
       scale: rewriter.reserveName(`${x.name}_scale`),
       zeroPoint: rewriter.reserveName(`${x.name}_zero_point`),
     };
@@ -70,15 +70,15 @@ export function quantizeDynamic(model: Model, options: DynamicOptions = {}): Qua
       rewriter.createNode({
         op: "DynamicQuantizeLinear",
         inputs: [x.name],
-        outputs: [made.values, made.scale, made.zeroPoint],
+        outputs: [activation.values, activation.scale, activation.zeroPoint],
       }),
     );
-    activations.set(x, made);
-    return made;
+    activations.set(x, activation);
+    return activation;
   }
 }
 
-/** Names of what DynamicQuantizeLinear makes. */
+/** Names of the outputs of DynamicQuantizeLinear. */
 interface DynamicActivation {
   readonly values: string;
   readonly scale: string;
@@ -89,14 +89,13 @@ function findUnsupportedReason(
   layer: QuantizableLayer | { readonly reason: string },
 ): string | undefined {
   if ("reason" in layer) return layer.reason;
-  if (layer.op === "Conv")
-    return "integer convolutions are slower, unless their scales are found beforehand (static)";
+  if (layer.op === "Conv") return "integer convolutions are slower than FP32 without static scales";
   return layer.op === "Gemm" && findAttribute(layer.node, "transA")?.i
     ? "its activations are transposed"
     : undefined;
 }
 
-/** The form that ONNX Runtime fuses to DynamicQuantizeMatMul or MatMulIntegerToFloat. */
+/** Writes the pattern that ONNX Runtime fuses to DynamicQuantizeMatMul or MatMulIntegerToFloat. */
 function quantizeLayer(
   rewriter: GraphRewriter,
   { node, op, y, weights, bias }: QuantizableLayer,
@@ -113,12 +112,12 @@ function quantizeLayer(
     quantizeWeights(matrix, perChannel ? 1 : undefined, scheme),
     perChannel,
   );
-  const named = (suffix: string) => rewriter.reserveName(`${y.name}_${suffix}`);
+  const reserveName = (suffix: string) => rewriter.reserveName(`${y.name}_${suffix}`);
   const [sums, floats, scales, product] = [
-    named("sums"),
-    named("sums_fp32"),
-    named("scales"),
-    bias === undefined ? y.name : named("product"),
+    reserveName("sums"),
+    reserveName("sums_fp32"),
+    reserveName("scales"),
+    bias === undefined ? y.name : reserveName("product"),
   ];
   rewriter.insertAfter(
     node,
@@ -149,9 +148,9 @@ function quantizeLayer(
 }
 
 function transpose({ values, dims: [rows = 0, columns = 0] }: FloatTensor): FloatTensor {
-  const turned = new Float32Array(values.length);
+  const transposed = new Float32Array(values.length);
   for (let row = 0; row < rows; row++)
     for (let column = 0; column < columns; column++)
-      turned[column * rows + row] = values[row * columns + column] ?? 0;
-  return { values: turned, dims: [columns, rows] };
+      transposed[column * rows + row] = values[row * columns + column] ?? 0;
+  return { values: transposed, dims: [columns, rows] };
 }

@@ -1,4 +1,5 @@
-// What static and dynamic quantisation change a graph with: integer constants in the place of weights, and nodes put in.
+// Rewrites a graph for static and dynamic quantization: replaces weights by integer constants and
+// inserts nodes.
 
 import { UniqueNames, NodeChanges, redirectUse, renameAtOrigin } from "../onnx/graph-edits.ts";
 import type { Model } from "../onnx/model-file.ts";
@@ -12,15 +13,18 @@ import type { IntegerType, QuantizationParams, QuantizationScheme } from "./quan
 import { createIntegerArray, type QuantizedWeights, quantizeWeights } from "./quantize-weights.ts";
 
 export interface WeightOptions {
-  /** `int8` (the default) is symmetric, `uint8` affine; convolutions with a scale for each channel are symmetric in both. */
+  /**
+   * `int8` (the default) is symmetric, `uint8` affine. Convolutions with per-channel scales are
+   * always symmetric.
+   */
   readonly weights?: IntegerType | undefined;
-  /** A scale for each output channel; the default. */
+  /** Uses one scale per output channel; true by default. */
   readonly perChannel?: boolean | undefined;
-  /** 7 bits a weight, for x86 without VNNI. WebAssembly and ARM do not need it. */
+  /** Uses 7 bits per weight, for x86 without VNNI. WebAssembly and ARM do not need it. */
   readonly reduceRange?: boolean | undefined;
 }
 
-/** @param op ONNX Runtime's convolutions take no zero points that differ by channel */
+/** @param op operator; ONNX Runtime's convolutions do not support per-channel zero points */
 export function weightScheme(
   { weights = "int8", perChannel = true, reduceRange = false }: WeightOptions,
   op: string,
@@ -49,8 +53,8 @@ export class GraphRewriter {
     this.#names = new UniqueNames(model);
   }
 
-  reserveName(wanted: string): string {
-    return this.#names.reserve(wanted);
+  reserveName(baseName: string): string {
+    return this.#names.reserve(baseName);
   }
 
   createNode(node: Omit<NodeSpec, "name">): NodeProto {
@@ -58,12 +62,12 @@ export class GraphRewriter {
   }
 
   addConstant(name: string, type: string, dims: readonly number[], data: ArrayBufferView): string {
-    const own = this.reserveName(name);
-    this.#added.push(makeTensor(own, type, dims.map(BigInt), data));
-    return own;
+    const uniqueName = this.reserveName(name);
+    this.#added.push(makeTensor(uniqueName, type, dims.map(BigInt), data));
+    return uniqueName;
   }
 
-  /** Scale and zero point of an activation. */
+  /** Adds the scale and zero point of an activation. */
   addQuantizationParams(
     name: string,
     { type, scale, zeroPoint }: QuantizationParams,
@@ -84,13 +88,16 @@ export class GraphRewriter {
   ): QuantizedConstants {
     const shape = perChannel ? [scales.length] : [];
     return {
-      values: this.addConstant(`${name}_quantised`, type, dims, data),
+      values: this.addConstant(`${name}_quantized`, type, dims, data),
       scale: this.addConstant(`${name}_scale`, "float", shape, scales),
       zeroPoint: this.addConstant(`${name}_zero_point`, type, shape, zeroPoints),
     };
   }
 
-  /** Rows are looked up as integers, and only those become FP32. A scale for each column. To be done last: the value gets another name. */
+  /**
+   * Looks up rows as integers and converts only those to FP32, with one scale per column. Call it
+   * last, because it renames the value.
+   */
   quantizeEmbedding({ node, y, weights: table }: EmbeddingTable, options: WeightOptions): void {
     const { perChannel = true } = options;
     const scheme = weightScheme(options, "Gather");
@@ -102,7 +109,7 @@ export class GraphRewriter {
       perChannel,
     );
     const original = y.name;
-    renameAtOrigin(y, this.reserveName(`${original}_quantised`));
+    renameAtOrigin(y, this.reserveName(`${original}_quantized`));
     node.input[0] = constants.values;
     const inputs = [y.name, constants.scale, constants.zeroPoint];
     this.insertAfter(
@@ -132,7 +139,7 @@ export class GraphRewriter {
     this.#changes.remove(node);
   }
 
-  /** What no output needs any more is gone afterwards. */
+  /** Applies all changes, then removes whatever no output needs. */
   apply(): void {
     this.#changes.apply(this.#model);
     this.#model.graph.initializer.push(...this.#added);
@@ -140,14 +147,17 @@ export class GraphRewriter {
   }
 }
 
-/** An output of the graph keeps its name, and what makes it gets another. @returns the uses that are to read something else */
+/**
+ * Renames the origin of a graph output, so that the output keeps its name.
+ * @returns the uses that must be redirected
+ */
 export function detachUses(
   value: Value,
   rewriter: GraphRewriter,
 ): { readonly restored: string | undefined; readonly uses: Value["uses"] } {
   const isOutput = value.uses.some((use) => use.kind === "output" && use.graph === value.graph);
   if (!isOutput) return { restored: undefined, uses: value.uses };
-  // An input that is an output as well stays the same value.
+  // A graph input that is also an output remains the same value.
   if (value.origin.kind !== "node")
     return { restored: undefined, uses: value.uses.filter(({ kind }) => kind === "node") };
   const restored = value.name;

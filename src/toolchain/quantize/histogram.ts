@@ -1,13 +1,16 @@
-// How often which numbers occur, in a memory of fixed size, as calibration needs it. The result does not depend on the order
-// in which numbers come.
+// Counts how often values occur, in memory of fixed size, for range selection. The result does not
+// depend on the order of the values.
 
 /** Bins on each side of 0. */
 const BINS_PER_SIDE = 4_096;
 
 export class Histogram {
-  /** From -limit to limit. */
+  /** Bin counts from -limit to limit. */
   readonly #counts = new Float64Array(2 * BINS_PER_SIDE);
-  /** The smallest power of 2 above all magnitudes, or 0 while all numbers were 0. When it is doubled, two bins become one. */
+  /**
+   * Smallest power of 2 above all magnitudes, or 0 if all values are 0. Doubling it merges each two
+   * bins.
+   */
   #limit = 0;
   #low = Number.POSITIVE_INFINITY;
   #high = Number.NEGATIVE_INFINITY;
@@ -22,17 +25,17 @@ export class Histogram {
     return this.#high;
   }
 
-  /** Numbers that were added. */
+  /** Number of added values. */
   get total(): number {
     return this.#total;
   }
 
-  /** Those of them that are not 0. */
+  /** Number of added values that are not 0. */
   get nonZeros(): number {
     return this.#total - this.#zeros;
   }
 
-  /** @returns false, with nothing added, if one of them is not finite */
+  /** @returns false, without adding anything, if a value is not finite */
   add(values: Float32Array): boolean {
     let [low, high] = [this.#low, this.#high];
     for (let index = 0; index < values.length; index++) {
@@ -76,30 +79,32 @@ export class Histogram {
     }
   }
 
-  /** The number below which `share` of all are; within a bin, as if they were spread evenly. */
+  /** Estimates a quantile, assuming an even distribution within each bin. */
   quantile(share: number): number {
     const width = this.#limit / BINS_PER_SIDE;
-    const wanted = share * this.#total;
-    let below = 0;
+    const targetCount = share * this.#total;
+    let countBelow = 0;
     for (let bin = 0; bin < 2 * BINS_PER_SIDE; bin++) {
       if (bin === BINS_PER_SIDE) {
-        if (this.#zeros > 0 && below + this.#zeros >= wanted) return 0;
-        below += this.#zeros;
+        if (this.#zeros > 0 && countBelow + this.#zeros >= targetCount) return 0;
+        countBelow += this.#zeros;
       }
       const count = this.#counts[bin] ?? 0;
-      if (count > 0 && below + count >= wanted)
-        return this.#clamped((bin - BINS_PER_SIDE + Math.max(0, (wanted - below) / count)) * width);
-      below += count;
+      if (count > 0 && countBelow + count >= targetCount)
+        return this.#clamped(
+          (bin - BINS_PER_SIDE + Math.max(0, (targetCount - countBelow) / count)) * width,
+        );
+      countBelow += count;
     }
     return this.#high;
   }
 
-  /** The sum of squares of what numbers are below a bound that is 0 or less. */
+  /** Sums the squared distances of values below a bound, which must not be positive. */
   squaresBelow(bound: number): number {
     return this.#squares((value) => Math.min(0, value - bound));
   }
 
-  /** The sum of squares of what numbers are above a bound that is 0 or more. */
+  /** Sums the squared distances of values above a bound, which must not be negative. */
   squaresAbove(bound: number): number {
     return this.#squares((value) => Math.max(0, value - bound));
   }
@@ -118,8 +123,9 @@ export class Histogram {
   }
 
   /**
-   * How often magnitudes occur, from 0 to the largest; without the zeros, which any scale expresses.
-   * @returns `bins` counts, and the magnitude that a bin is wide
+   * Counts magnitudes from 0 to the largest, without zeros, because every scale represents 0
+   * exactly.
+   * @returns `bins` counts, and the width of a bin
    */
   magnitudes(bins: number): { readonly counts: Float64Array; readonly width: number } {
     const largest = Math.max(-this.#low, this.#high, 0);
@@ -130,8 +136,8 @@ export class Histogram {
     for (let bin = 0; bin < BINS_PER_SIDE; bin++) {
       const count =
         (this.#counts[BINS_PER_SIDE + bin] ?? 0) + (this.#counts[BINS_PER_SIDE - 1 - bin] ?? 0);
-      const at = Math.min(bins - 1, Math.floor(((bin + 0.5) * step) / width));
-      counts[at] = (counts[at] ?? 0) + count;
+      const target = Math.min(bins - 1, Math.floor(((bin + 0.5) * step) / width));
+      counts[target] = (counts[target] ?? 0) + count;
     }
     return { counts, width };
   }

@@ -1,4 +1,5 @@
-// Pairs of layers whose channels go from the one straight into the other, which cross-layer-equalization.ts moves factors between.
+// Finds pairs of layers whose channels lead directly from one into the other, for
+// cross-layer-equalization.ts.
 
 import { readFloatConstant } from "../onnx/constants.ts";
 import { findAttribute, isOnnxOp } from "../onnx/nodes.ts";
@@ -7,11 +8,11 @@ import type { Use, Value, ValueTable } from "../onnx/value-table.ts";
 import { type QuantizableLayer, findQuantizableLayer } from "./quantizable-layers.ts";
 import { readFloatTensor } from "./quantize-weights.ts";
 
-/** A constant that is changed, and the node that reads it. */
+/** A constant that is rescaled, and the node that reads it. */
 export interface ScaledConstant {
   readonly tensor: TensorProto;
   readonly node: NodeProto;
-  /** Of a Gemm: the attribute that the constant is multiplied by, which is in its values from then on. */
+  /** The Gemm attribute that multiplies the constant. Its effect is folded into the values. */
   readonly factor: "alpha" | "beta";
   readonly values: Float64Array;
 }
@@ -27,19 +28,19 @@ export interface LayerPair {
   readonly first: string;
   readonly second: string;
   readonly channels: number;
-  /** Of the channels between the layers, which an element of the weights belongs to. */
+  /** Weights of each layer, with the channel between the layers that an element belongs to. */
   readonly firstWeights: ScaledConstant & { readonly channelOf: (index: number) => number };
   readonly secondWeights: ScaledConstant & { readonly channelOf: (index: number) => number };
   readonly biases: readonly ScaledConstant[];
   readonly clips: readonly NodeProto[];
 }
 
-/** @returns the pair that begins with this layer */
+/** @returns the pair that starts with this layer */
 export function findLayerPair(
   table: ValueTable,
   first: QuantizableLayer,
   replaceRelu6: boolean,
-  partOf: FindScaledConstant,
+  findConstant: FindScaledConstant,
 ): LayerPair | undefined {
   const channels = first.weights.dims[first.weights.axis] ?? 0;
   const path = findPath(table, first, channels, replaceRelu6);
@@ -52,30 +53,33 @@ export function findLayerPair(
   )
     return undefined;
   const [, , ownBias] = table.inputsOf(first.node);
-  const added = path.added.map(({ value, node }) => partOf(value, node, "beta"));
+  const added = path.added.map(({ value, node }) => findConstant(value, node, "beta"));
   const biases = [
-    ...(ownBias === undefined ? [] : [partOf(ownBias, first.node, "beta", first.bias)]),
+    ...(ownBias === undefined ? [] : [findConstant(ownBias, first.node, "beta", first.bias)]),
     ...added,
   ];
-  const [out, into] = [first, second].map(({ weights, node }) =>
-    partOf(weights.value, node, "alpha", weights.values),
+  const [firstWeights, secondWeights] = [first, second].map(({ weights, node }) =>
+    findConstant(weights.value, node, "alpha", weights.values),
   );
   if (
-    out === undefined ||
-    into === undefined ||
-    out === into ||
+    firstWeights === undefined ||
+    secondWeights === undefined ||
+    firstWeights === secondWeights ||
     biases.some((bias) => bias?.values.length !== channels)
   )
     return undefined;
-  const channelIn = inputChannelMapper(second, channels);
-  if (channelIn === undefined) return undefined;
-  const inner = innerSize(first.weights.dims, first.weights.axis);
+  const secondChannelOf = inputChannelMapper(second, channels);
+  if (secondChannelOf === undefined) return undefined;
+  const channelSize = innerSize(first.weights.dims, first.weights.axis);
   return {
     first: first.node.name,
     second: second.node.name,
     channels,
-    firstWeights: { ...out, channelOf: (index) => Math.floor(index / inner) % channels },
-    secondWeights: { ...into, channelOf: channelIn },
+    firstWeights: {
+      ...firstWeights,
+      channelOf: (index) => Math.floor(index / channelSize) % channels,
+    },
+    secondWeights: { ...secondWeights, channelOf: secondChannelOf },
     biases: biases.filter((bias) => bias !== undefined),
     clips: path.clips,
   };
@@ -83,12 +87,12 @@ export function findLayerPair(
 
 interface Path {
   readonly end: NodeProto;
-  /** Constants that are added by channel. */
+  /** Constants that are added per channel. */
   readonly added: readonly { readonly value: Value; readonly node: NodeProto }[];
   readonly clips: readonly NodeProto[];
 }
 
-/** Through operators that give twice as much for twice as much, each read by nothing but the next. */
+/** Follows operators that scale with their input, where each value has exactly one reader. */
 function findPath(
   table: ValueTable,
   { y, op }: QuantizableLayer,
@@ -97,9 +101,9 @@ function findPath(
 ): Path | undefined {
   const added: { value: Value; node: NodeProto }[] = [];
   const clips: NodeProto[] = [];
-  let pooled = false;
-  for (let at: Value | undefined = y; at !== undefined;) {
-    const [use, ...others]: readonly Use[] = at.uses;
+  let isPooled = false;
+  for (let value: Value | undefined = y; value !== undefined;) {
+    const [use, ...others]: readonly Use[] = value.uses;
     if (use?.kind !== "node" || others.length > 0) return undefined;
     const { node, position }: { readonly node: NodeProto; readonly position: number } = use;
     const summand = table.inputsOf(node)[1 - position];
@@ -119,15 +123,15 @@ function findPath(
     ) {
       added.push({ value: summand, node });
     } else if (op === "Conv" && isOnnxOp(node, "GlobalAveragePool")) {
-      pooled = true;
+      isPooled = true;
     } else if (
       !isOnnxOp(node, "Relu", "LeakyRelu", "Identity") &&
       !(op === "Conv" && isOnnxOp(node, "MaxPool", "AveragePool")) &&
-      !(pooled && flattensChannels(node))
+      !(isPooled && flattensChannels(node))
     ) {
       return undefined;
     }
-    [at] = table.outputsOf(node);
+    [value] = table.outputsOf(node);
   }
   return undefined;
 }
@@ -135,7 +139,10 @@ function findPath(
 const flattensChannels = (node: NodeProto): boolean =>
   isOnnxOp(node, "Flatten") && Number(findAttribute(node, "axis")?.i ?? 1n) === 1;
 
-/** Of the second layer's weights. Undefined where its inputs are not these channels. */
+/**
+ * Maps elements of the second layer's weights to channels. Returns undefined if its inputs are not
+ * these channels.
+ */
 function inputChannelMapper(
   { op, node, weights: { dims, axis } }: QuantizableLayer,
   channels: number,

@@ -1,4 +1,4 @@
-// Which layers quantisation hurts most, and the choice of those that stay in FP32 for it.
+// Ranks layers by the error that their quantization causes, and selects those that remain in FP32.
 
 import { EdgeTierError } from "../../core/errors.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -13,32 +13,32 @@ import {
 import type { InputSamples } from "./capture-activations.ts";
 import { prepareGraph } from "./static-quantization.ts";
 
-/** What the quantiser makes of a model in FP32, with a selection of layers. It changes the model that it is given. */
+/** Quantizes the selected layers of an FP32 model in place. */
 export type QuantizeSelected = (model: Model, selection: LayerSelection) => void;
 
 export interface LayerSensitivity {
   readonly node: string;
   readonly op: string;
-  /** Of the output that it hurts most, with only this layer quantised; null where nothing changes. */
+  /** Lowest value over the outputs, with only this layer quantized; null if no output changes. */
   readonly sqnrDb: number | null;
-  /** The least of any output that has rows of several numbers. */
+  /** Lowest value over the outputs that have rows of several values. */
   readonly argmaxAgreement: number | null;
 }
 
 /**
- * Quantises each layer alone and compares the outputs with those in FP32, on the samples.
- * @param model gets names for its nodes, where it has none
- * @param onLayer is told how many layers are done
- * @returns the layers that hurt most first
+ * Quantizes each layer alone and compares the outputs with those in FP32, on the samples.
+ * @param model receives unique node names
+ * @param onLayer receives the number of completed layers
+ * @returns the layers, the most sensitive first
  * @throws not_quantizable, session_failed
  */
 export async function rankLayers(
   runtime: Runtime,
   model: Model,
-  quantiser: QuantizeSelected,
+  quantize: QuantizeSelected,
   samples: InputSamples,
   selection: LayerSelection = {},
-  onLayer: (done: number, of: number) => void = () => {},
+  onLayer: (completed: number, total: number) => void = () => {},
 ): Promise<LayerSensitivity[]> {
   prepareGraph(model);
   const bytes = serializeModel(model);
@@ -46,25 +46,25 @@ export async function rankLayers(
   const reference = await ReferenceOutputs.record(runtime, bytes, samples);
   const ranking: LayerSensitivity[] = [];
   for (const [position, { name, op }] of nodes.entries()) {
-    const quantised = parseModel(bytes);
-    if (canQuantize(quantiser, quantised, name))
+    const quantized = parseModel(bytes);
+    if (canQuantize(quantize, quantized, name))
       ranking.push({
         node: name,
         op,
-        ...worstOf(await reference.compare(runtime, serializeModel(quantised))),
+        ...summarizeWorst(await reference.compare(runtime, serializeModel(quantized))),
       });
     onLayer(position + 1, nodes.length);
   }
   return ranking.toSorted(
-    (one, other) =>
-      (one.sqnrDb ?? Number.POSITIVE_INFINITY) - (other.sqnrDb ?? Number.POSITIVE_INFINITY),
+    (first, second) =>
+      (first.sqnrDb ?? Number.POSITIVE_INFINITY) - (second.sqnrDb ?? Number.POSITIVE_INFINITY),
   );
 }
 
-/** Not every quantiser takes every layer: what it does not take has no rank. */
-function canQuantize(quantiser: QuantizeSelected, model: Model, name: string): boolean {
+/** Tells whether the quantizer supports the layer. Unsupported layers are not ranked. */
+function canQuantize(quantize: QuantizeSelected, model: Model, name: string): boolean {
   try {
-    quantiser(model, { only: [name] });
+    quantize(model, { only: [name] });
     return true;
   } catch (error) {
     if (error instanceof EdgeTierError && error.code === "not_quantizable") return false;
@@ -89,12 +89,13 @@ function quantizableNodes(
     .map(({ name, opType }) => ({ name, op: opType }));
 }
 
-function worstOf(
+function summarizeWorst(
   differences: readonly OutputDeviation[],
 ): Pick<LayerSensitivity, "sqnrDb" | "argmaxAgreement"> {
   const least = (values: readonly (number | null)[]) =>
     values.reduce(
-      (least, one) => (least === null || (one !== null && one < least) ? one : least),
+      (least, candidate) =>
+        least === null || (candidate !== null && candidate < least) ? candidate : least,
       null,
     );
   return {
@@ -103,47 +104,55 @@ function worstOf(
   };
 }
 
-/** The layers of a ranking that hurt most. */
+/** Returns the most sensitive layers of a ranking. */
 export const mostSensitiveLayers = (
   ranking: readonly LayerSensitivity[],
   count: number,
 ): string[] => ranking.slice(0, count).map(({ node }) => node);
 
-export interface Fp32LayerSearch<Verdict> {
+export interface Fp32LayerSearch<Evaluation> {
   readonly ranking: readonly LayerSensitivity[];
-  /** At most so many layers stay in FP32. */
+  /** Maximum number of layers that remain in FP32. */
   readonly maxFp32Layers: number;
-  /** Makes a graph with these layers in FP32, and judges it: by its accuracy, in the runtime that it is for. */
-  readonly evaluate: (keep: readonly string[]) => Promise<Verdict>;
-  readonly isAcceptable: (verdict: Verdict) => boolean;
-  readonly onEvaluation?: (keep: readonly string[], verdict: Verdict) => void;
+  /**
+   * Builds the graph with these layers in FP32 and evaluates it, for example by its accuracy in the
+   * target runtime.
+   */
+  readonly evaluate: (keep: readonly string[]) => Promise<Evaluation>;
+  readonly isAcceptable: (evaluation: Evaluation) => boolean;
+  readonly onEvaluation?: (keep: readonly string[], evaluation: Evaluation) => void;
 }
 
-export interface Fp32LayerSearchResult<Verdict> {
+export interface Fp32LayerSearchResult<Evaluation> {
   readonly keep: readonly string[];
-  readonly evaluation: Verdict;
-  /** False where the bound holds with no number of layers that was tried: then these are the most. */
+  readonly evaluation: Evaluation;
+  /**
+   * False if no attempt is acceptable; the result is then the attempt with the most FP32 layers.
+   */
   readonly isAcceptable: boolean;
-  /** How many layers were kept, and what came of it. */
-  readonly attempts: readonly { readonly fp32Layers: number; readonly evaluation: Verdict }[];
+  /** Number of FP32 layers and evaluation of each attempt. */
+  readonly attempts: readonly { readonly fp32Layers: number; readonly evaluation: Evaluation }[];
 }
 
-/** Keeps one layer after the other in FP32, the worst first, until the bound holds. */
-export async function searchFp32Layers<Verdict>({
+/**
+ * Keeps one more layer in FP32 per attempt, the most sensitive first, until the evaluation is
+ * acceptable.
+ */
+export async function searchFp32Layers<Evaluation>({
   ranking,
-  maxFp32Layers: maxKept,
-  evaluate: judge,
-  isAcceptable: holds,
-  onEvaluation: onVerdict = () => {},
-}: Fp32LayerSearch<Verdict>): Promise<Fp32LayerSearchResult<Verdict>> {
-  const tried: { fp32Layers: number; evaluation: Verdict }[] = [];
-  for (let kept = 0; ; kept++) {
-    const keep = mostSensitiveLayers(ranking, kept);
-    const verdict = await judge(keep);
-    tried.push({ fp32Layers: kept, evaluation: verdict });
-    onVerdict(keep, verdict);
-    const done = holds(verdict);
-    if (done || kept >= Math.min(maxKept, ranking.length))
-      return { keep, evaluation: verdict, isAcceptable: done, attempts: tried };
+  maxFp32Layers,
+  evaluate,
+  isAcceptable,
+  onEvaluation = () => {},
+}: Fp32LayerSearch<Evaluation>): Promise<Fp32LayerSearchResult<Evaluation>> {
+  const attempts: { fp32Layers: number; evaluation: Evaluation }[] = [];
+  for (let fp32Layers = 0; ; fp32Layers++) {
+    const keep = mostSensitiveLayers(ranking, fp32Layers);
+    const evaluation = await evaluate(keep);
+    attempts.push({ fp32Layers, evaluation });
+    onEvaluation(keep, evaluation);
+    const isDone = isAcceptable(evaluation);
+    if (isDone || fp32Layers >= Math.min(maxFp32Layers, ranking.length))
+      return { keep, evaluation, isAcceptable: isDone, attempts };
   }
 }

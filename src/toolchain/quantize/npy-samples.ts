@@ -1,5 +1,6 @@
-// Samples of a graph with one input from a NumPy array, read row by row as they are needed, anew each time they are gone through.
-// The format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+// Reads samples for a graph with one input from a NumPy array. Rows are read as they are needed,
+// again for each iteration. The format:
+// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 
 import { importErrors } from "../import/errors.ts";
 import { type FileHandle, open } from "node:fs/promises";
@@ -14,23 +15,23 @@ import {
 } from "../../core/tensor.ts";
 
 /**
- * @param path of an array whose first dimension counts the samples
- * @param specs of the graph's inputs; rows are checked against them when they are run
- * @throws invalid_tensor_samples when they are read
+ * @param path path of an array whose first dimension counts the samples
+ * @param specs the graph's inputs; rows are checked against them when they run
+ * @throws invalid_tensor_samples during iteration
  */
 export function readNpySamples(
   path: string,
   specs: readonly TensorSpec[],
   limit = Number.POSITIVE_INFINITY,
 ): AsyncIterable<NamedTensors> {
-  const wrong = (problem: string) => importErrors.invalidTensorSamples(path, problem);
+  const createError = (problem: string) => importErrors.invalidTensorSamples(path, problem);
   return {
     async *[Symbol.asyncIterator]() {
       const handle = await open(path).catch((error: unknown) => {
-        throw wrong(reasonOf(error));
+        throw createError(reasonOf(error));
       });
       try {
-        yield* readRows({ handle, createError: wrong }, specs, limit);
+        yield* readRows({ handle, createError }, specs, limit);
       } finally {
         await handle.close();
       }
@@ -40,7 +41,7 @@ export function readNpySamples(
 
 interface NpyFile {
   readonly handle: FileHandle;
-  /** The error for what is wrong with the file's content. */
+  /** Creates the error for invalid file content. */
   readonly createError: (problem: string) => EdgeTierError;
 }
 
@@ -59,7 +60,7 @@ function toTypedTensor(
   return { datatype, shape, data } as Tensor;
 }
 
-/** NumPy's element types, by their descriptions. */
+/** NumPy's element types, by their descriptors. */
 const NPY_ELEMENT_TYPES = {
   "<f4": Float32Array,
   "<f8": Float64Array,
@@ -79,35 +80,35 @@ async function* readRows(
   const [spec, ...others] = specs;
   if (spec === undefined || others.length > 0 || spec.datatype === "BYTES")
     throw file.createError(
-      `the graph has ${specs.length} inputs (${specs.map(({ name }) => name).join(", ")}), and an array is for one of numbers`,
+      `the graph has ${specs.length} inputs (${specs.map(({ name }) => name).join(", ")}); an array requires a single numeric input`,
     );
   const {
-    element,
+    elementType,
     shape: [rows = 0, ...shape],
     start,
   } = await readHeader(file);
   if (rows === 0) throw file.createError("it has no rows");
   const row = [1, ...shape];
-  const bytes = countElements(spec.name, row) * NPY_ELEMENT_TYPES[element].BYTES_PER_ELEMENT;
+  const bytes = countElements(spec.name, row) * NPY_ELEMENT_TYPES[elementType].BYTES_PER_ELEMENT;
   for (let index = 0; index < Math.min(rows, limit); index++) {
     const buffer = await readExactly(file, bytes, start + index * bytes);
     yield {
-      [spec.name]: toTypedTensor(spec.datatype, row, new NPY_ELEMENT_TYPES[element](buffer)),
+      [spec.name]: toTypedTensor(spec.datatype, row, new NPY_ELEMENT_TYPES[elementType](buffer)),
     };
   }
 }
 
 async function readHeader(file: NpyFile): Promise<{
-  readonly element: keyof typeof NPY_ELEMENT_TYPES;
+  readonly elementType: keyof typeof NPY_ELEMENT_TYPES;
   readonly shape: readonly number[];
   readonly start: number;
 }> {
-  const fixed = new DataView(await readExactly(file, 12, 0));
-  if (fixed.getUint32(0) !== 0x934e554d) throw file.createError("it is no NumPy array");
-  const version = fixed.getUint8(6);
+  const prefix = new DataView(await readExactly(file, 12, 0));
+  if (prefix.getUint32(0) !== 0x934e554d) throw file.createError("it is not a NumPy array");
+  const version = prefix.getUint8(6);
   const [length, start] =
-    version === 1 ? [fixed.getUint16(8, true), 10] : [fixed.getUint32(8, true), 12];
-  if (length > 10_000) throw file.createError(`its header has ${length} bytes`);
+    version === 1 ? [prefix.getUint16(8, true), 10] : [prefix.getUint32(8, true), 12];
+  if (length > 10_000) throw file.createError(`its header has ${length} bytes; the limit is 10000`);
   const header = new TextDecoder().decode(await readExactly(file, length, start));
   const description = /'descr': *'([^']+)'/.exec(header)?.[1] ?? "";
   const shape = /'shape': *\(([^)]*)\)/
@@ -117,16 +118,16 @@ async function readHeader(file: NpyFile): Promise<{
     .map(Number);
   if (!isNpyElementType(description))
     throw file.createError(
-      `its elements are ${JSON.stringify(description)}, and ${Object.keys(NPY_ELEMENT_TYPES).join(", ")} can be read`,
+      `its elements are ${JSON.stringify(description)}; supported types are ${Object.keys(NPY_ELEMENT_TYPES).join(", ")}`,
     );
   if (shape === undefined || shape.length === 0 || header.includes("'fortran_order': True"))
-    throw file.createError("it has no rows, or is stored column by column");
-  return { element: description, shape, start: start + length };
+    throw file.createError("it has no rows, or is stored in Fortran order");
+  return { elementType: description, shape, start: start + length };
 }
 
 async function readExactly(file: NpyFile, bytes: number, position: number): Promise<ArrayBuffer> {
   const buffer = new ArrayBuffer(bytes);
   const { bytesRead } = await file.handle.read(new Uint8Array(buffer), 0, bytes, position);
-  if (bytesRead < bytes) throw file.createError("it is cut off");
+  if (bytesRead < bytes) throw file.createError("it is truncated");
   return buffer;
 }

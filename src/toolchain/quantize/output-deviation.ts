@@ -1,4 +1,4 @@
-// How far a quantised graph's outputs are from those in FP32, on samples.
+// Measures how far a quantized graph's outputs deviate from those in FP32, on samples.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
@@ -8,11 +8,14 @@ import type { InputSamples } from "./capture-activations.ts";
 
 export interface OutputDeviation {
   readonly output: string;
-  /** Signal to quantisation noise: 10 log10(Σ reference² / Σ difference²); null where there is no difference. */
+  /**
+   * Signal-to-quantization-noise ratio: 10 log10(Σ reference² / Σ difference²); null if there is no
+   * difference.
+   */
   readonly sqnrDb: number | null;
   readonly maxAbsolute: number;
   readonly meanAbsolute: number;
-  /** Share of the rows (of the last dimension) in which the same element is the largest; null where a row has but one. */
+  /** Share of rows (of the last dimension) with the same argmax; null if rows have one element. */
   readonly argmaxAgreement: number | null;
 }
 
@@ -57,7 +60,10 @@ class DeviationAccumulator {
   }
 }
 
-/** One graph's outputs to samples, to compare those of others with. It holds the outputs, and goes through the samples again each time. */
+/**
+ * Records one graph's outputs as the reference for other graphs. Holds the outputs in memory, and
+ * iterates over the samples for each comparison.
+ */
 export class ReferenceOutputs {
   readonly #samples: InputSamples;
   readonly #outputs: readonly NamedTensors[];
@@ -74,25 +80,25 @@ export class ReferenceOutputs {
     samples: InputSamples,
   ): Promise<ReferenceOutputs> {
     const outputs: NamedTensors[] = [];
-    await forEachOutput(runtime, graph, samples, (one) => outputs.push(one));
+    await forEachOutput(runtime, graph, samples, (result) => outputs.push(result));
     return new ReferenceOutputs(samples, outputs);
   }
 
   /** @throws session_failed */
   async compare(runtime: Runtime, graph: Uint8Array): Promise<OutputDeviation[]> {
-    const sums = new Map<string, DeviationAccumulator>();
+    const accumulators = new Map<string, DeviationAccumulator>();
     await forEachOutput(runtime, graph, this.#samples, (found, position) => {
       for (const [name, expected] of Object.entries(this.#outputs[position] ?? {})) {
         const other = found[name];
         if (expected.datatype !== "FP32") continue;
         if (other?.datatype !== "FP32" || other.data.length !== expected.data.length)
-          throw coreErrors.sessionFailed(`output ${name} is not as it is in FP32`);
-        const sum = sums.get(name) ?? new DeviationAccumulator();
-        sums.set(name, sum);
-        sum.add(expected.data, other.data, expected.shape.at(-1) ?? 1);
+          throw coreErrors.sessionFailed(`output ${name} differs from FP32 in type or size`);
+        const accumulator = accumulators.get(name) ?? new DeviationAccumulator();
+        accumulators.set(name, accumulator);
+        accumulator.add(expected.data, other.data, expected.shape.at(-1) ?? 1);
       }
     });
-    return [...sums].map(([name, sum]) => sum.result(name));
+    return [...accumulators].map(([name, accumulator]) => accumulator.result(name));
   }
 }
 

@@ -1,5 +1,5 @@
-// The layers of a graph that integers can compute: convolutions and matrix products with constant FP32 weights, and tables
-// of embeddings.
+// Finds the layers of a graph that integers can compute: convolutions and matrix products with
+// constant FP32 weights, and embedding tables.
 
 import { toolchainErrors } from "../errors.ts";
 import { UniqueNames } from "../onnx/graph-edits.ts";
@@ -13,43 +13,45 @@ import { type FloatTensor, readFloatTensor } from "./quantize-weights.ts";
 export interface QuantizableLayer {
   readonly node: NodeProto;
   readonly op: "Conv" | "MatMul" | "Gemm";
-  /** What is multiplied by the weights. */
+  /** The operand that the weights multiply. */
   readonly x: Value;
   readonly y: Value;
-  /** As they are used: a Gemm's alpha and beta are in them. */
+  /** Effective weights, including a Gemm's alpha; its beta is included in the bias. */
   readonly weights: FloatTensor & {
     readonly value: Value;
-    /** Of the output channels. */
+    /** Dimension of the output channels. */
     readonly axis: number;
   };
-  /** One number for each output channel; undefined where the node adds none. */
+  /** One value per output channel; undefined if the node adds no bias. */
   readonly bias: Float32Array | undefined;
 }
 
 export interface EmbeddingTable {
   readonly node: NodeProto;
   readonly y: Value;
-  /** [rows, columns] */
+  /** Table with the shape [rows, columns]. */
   readonly weights: FloatTensor & { readonly value: Value };
 }
 
-/** A table with fewer numbers is not worth its rounding. */
+/** Smaller tables save too little memory to justify the rounding. */
 const MIN_TABLE_SIZE = 1_024;
 
-/** Gives every node a name of its own, by which it is known in options and reports. */
+/** Gives every node a unique name, which identifies it in options and reports. */
 export function assignNodeNames(model: Model): void {
   const names = new UniqueNames(model);
   const seen = new Set<string>();
   for (const { node } of traverseGraphs(model.graph)) {
-    for (const one of node) {
-      if (one.name === "" || seen.has(one.name))
-        one.name = names.reserve(`${one.opType}_${displayNameOf(one)}`);
-      seen.add(one.name);
+    for (const current of node) {
+      if (current.name === "" || seen.has(current.name))
+        current.name = names.reserve(`${current.opType}_${displayNameOf(current)}`);
+      seen.add(current.name);
     }
   }
 }
 
-/** @returns what is in the way, where it is a Conv, MatMul or Gemm that cannot be quantised; undefined for other operators */
+/**
+ * @returns the reason if a Conv, MatMul or Gemm cannot be quantized; undefined for other operators
+ */
 export function findQuantizableLayer(
   table: ValueTable,
   node: NodeProto,
@@ -75,7 +77,7 @@ export function findEmbeddingTable(table: ValueTable, node: NodeProto): Embeddin
   return { node, y, weights: { ...tensor, value } };
 }
 
-const NOT_CONSTANT = "its weights are no FP32 constant";
+const NOT_CONSTANT = "its weights are not an FP32 constant";
 
 function readOperands(table: ValueTable, node: NodeProto) {
   const [x, w, b] = table.inputsOf(node);
@@ -95,7 +97,7 @@ function readConvolution(
   const { b, weights, x, y } = operands;
   const bias = b && readFloatTensor(b)?.values;
   if (b !== undefined && bias?.length !== weights.dims[0])
-    return { reason: "its bias is no FP32 constant" };
+    return { reason: "its bias is not an FP32 constant" };
   return { node, op: "Conv", x, y, weights: { ...weights, axis: 0 }, bias };
 }
 
@@ -109,7 +111,7 @@ function readMatMul(
       reason:
         readFloatTensor(table.inputsOf(node)[0]) === undefined
           ? "both its operands are activations"
-          : "its weights are on the left",
+          : "its weights are the left operand",
     };
   const { weights, x, y } = operands;
   if (weights.dims.length !== 2)
@@ -135,7 +137,7 @@ function readGemm(
     added !== undefined &&
     (added.values.length === channels ? added.dims.at(-1) === channels : added.values.length === 1);
   if (b !== undefined && !perChannel)
-    return { reason: "what it adds is no constant with one number for each column" };
+    return { reason: "its summand is not a constant with one number per column" };
   const bias =
     added &&
     Float32Array.from(
@@ -149,7 +151,7 @@ function readGemm(
     y,
     weights: {
       ...weights,
-      values: alpha === 1 ? weights.values : weights.values.map((one) => alpha * one),
+      values: alpha === 1 ? weights.values : weights.values.map((weight) => alpha * weight),
       axis,
     },
     bias,
@@ -162,31 +164,31 @@ export interface Fp32Layer {
   readonly reason: string;
 }
 
-/** Which layers the caller wants in integers. */
+/** The caller's selection of layers to quantize. */
 export interface LayerSelection {
-  /** Operators, or names of nodes, that stay in FP32. */
+  /** Operators, or names of nodes, that remain in FP32. */
   readonly keep?: readonly string[] | undefined;
-  /** Names of the only layers that do not. */
+  /** Names of the only layers to quantize. */
   readonly only?: readonly string[] | undefined;
 }
 
-/** @throws not_quantizable for what is to be kept, and is not there */
+/** @throws not_quantizable if an entry of `keep` does not exist */
 export function validateSelection({ graph }: Model, { keep = [] }: LayerSelection): void {
   const unknown = keep.find(
-    (wanted) => !graph.node.some(({ name, opType }) => wanted === name || wanted === opType),
+    (excluded) => !graph.node.some(({ name, opType }) => excluded === name || excluded === opType),
   );
   if (unknown !== undefined)
     throw toolchainErrors.notQuantizable(
-      `${JSON.stringify(unknown)}, to be kept, is neither an operator nor a node in it`,
-      "Correct or leave out --keep.",
+      `${JSON.stringify(unknown)} in \`keep\` is neither an operator nor a node of the graph`,
+      "Correct or omit --keep.",
     );
 }
 
-/** @returns why the caller wants it in FP32 */
+/** @returns the reason that the caller excluded the layer, if it did */
 export function findExclusionReason(
   { name, opType }: NodeProto,
   { keep = [], only }: LayerSelection,
 ): string | undefined {
-  if (keep.includes(name) || keep.includes(opType)) return "as asked for";
-  return only === undefined || only.includes(name) ? undefined : "not the layer in question";
+  if (keep.includes(name) || keep.includes(opType)) return "kept on request";
+  return only === undefined || only.includes(name) ? undefined : "not selected";
 }

@@ -1,9 +1,9 @@
-// Real numbers as 8-bit integers: real = scale * (integer - zeroPoint), as QuantizeLinear and DequantizeLinear have it
-// (https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html).
+// Maps real numbers to 8-bit integers: real = scale * (integer - zeroPoint), as in QuantizeLinear
+// and DequantizeLinear (https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html).
 
 export type IntegerType = "uint8" | "int8";
 
-/** The real numbers that are to be expressed. */
+/** Range of real numbers that the integers must represent. */
 export interface ValueRange {
   readonly low: number;
   readonly high: number;
@@ -11,22 +11,27 @@ export interface ValueRange {
 
 export interface QuantizationScheme {
   readonly type: IntegerType;
-  /** The zero point is in the middle, and as many integers are used above it as below. */
+  /** Places the zero point in the middle, with equally many integers above and below it. */
   readonly symmetric: boolean;
-  /** 7 of the 8 bits, for x86 without VNNI: it adds pairs of products in 16 bits, where 8 bits may saturate. */
+  /**
+   * Uses 7 of the 8 bits, for x86 without VNNI, which adds pairs of products in 16 bits and may
+   * saturate.
+   */
   readonly reduceRange?: boolean;
 }
 
 export interface QuantizationParams {
   readonly type: IntegerType;
-  /** An FP32 number above 0. */
+  /** A positive FP32 number. */
   readonly scale: number;
   readonly zeroPoint: number;
 }
 
-/** FP32's smallest normal number: what is below has fewer bits, and some processors take it for 0. */
+/**
+ * FP32's smallest normal number. Smaller ones have fewer bits, and some processors flush them to 0.
+ */
 const MIN_SCALE = 2 ** -126;
-/** What is narrower is taken for nothing but 0. */
+/** Narrower ranges count as 0 only. */
 export const MIN_RANGE_WIDTH = 256 * MIN_SCALE;
 
 export const INTEGER_LIMITS: Readonly<
@@ -36,7 +41,7 @@ export const INTEGER_LIMITS: Readonly<
   int8: [-128, 127],
 };
 
-/** The integers that a scheme uses, and the zero point of a symmetric one. */
+/** Returns the integers that a scheme uses, and the zero point of a symmetric scheme. */
 export function integerLimits({ type, symmetric, reduceRange = false }: QuantizationScheme): {
   readonly lowest: number;
   readonly highest: number;
@@ -52,34 +57,34 @@ export function integerLimits({ type, symmetric, reduceRange = false }: Quantiza
   };
 }
 
-/** With 0 in its range, which has to be exact: padding and ReLU make many. */
+/** Extends a range to 0, which must be exact because padding and ReLU produce it often. */
 export function includeZero({ low, high }: ValueRange): ValueRange {
   return { low: Math.min(low, 0), high: Math.max(high, 0) };
 }
 
-/** The smallest range that holds both. */
-export const unionRange = (one: ValueRange, other: ValueRange): ValueRange => ({
-  low: Math.min(one.low, other.low),
-  high: Math.max(one.high, other.high),
+/** Returns the smallest range that contains both. */
+export const unionRange = (first: ValueRange, second: ValueRange): ValueRange => ({
+  low: Math.min(first.low, second.low),
+  high: Math.max(first.high, second.high),
 });
 
 /**
- * The finest steps with which every number of the range, and 0, is at most half a step from one that can be expressed.
- * @param range of finite numbers
- * @param smallestScale below which the scale may not be
+ * Finds the smallest scale that represents every number of the range, and 0, within half a step.
+ * @param range finite numbers
+ * @param minScale lower limit of the scale
  */
 export function computeQuantizationParams(
   range: ValueRange,
   scheme: QuantizationScheme,
-  smallestScale = MIN_SCALE,
+  minScale = MIN_SCALE,
 ): QuantizationParams {
   const { low, high } = includeZero(range);
   const { lowest, highest, middle } = integerLimits(scheme);
   const steps = scheme.symmetric ? highest - middle : highest - lowest;
   const width = scheme.symmetric ? Math.max(-low, high) : high - low;
-  // A range of nothing but 0 has any scale.
+  // Any scale fits a range that contains only 0.
   const scale = Math.fround(
-    Math.max(width < MIN_RANGE_WIDTH ? 1 / steps : width / steps, smallestScale),
+    Math.max(width < MIN_RANGE_WIDTH ? 1 / steps : width / steps, minScale),
   );
   const zeroPoint = scheme.symmetric
     ? middle
@@ -87,7 +92,7 @@ export function computeQuantizationParams(
   return { type: scheme.type, scale, zeroPoint };
 }
 
-/** The nearest integer; the first or last where the number is out of range. */
+/** Rounds to the nearest integer, and clamps to the limits. */
 export function quantizeValue(
   value: number,
   scale: number,

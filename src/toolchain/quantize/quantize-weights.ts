@@ -1,4 +1,4 @@
-// Weights as 8-bit integers, with one scale for the tensor or one for each output channel.
+// Quantizes weights to 8-bit integers, with one scale per tensor or per output channel.
 
 import { readConstantTensor } from "../onnx/constants.ts";
 import { readFloats } from "../onnx/tensor-data.ts";
@@ -15,7 +15,7 @@ import {
 
 export interface QuantizedWeights {
   readonly data: Int8Array | Uint8Array;
-  /** One, or one for each channel; zero points likewise. */
+  /** A single value, or one per channel. Zero points have the same count. */
   readonly scales: Float32Array;
   readonly zeroPoints: Int8Array | Uint8Array;
 }
@@ -31,31 +31,31 @@ export function readFloatTensor(value: Value | undefined): FloatTensor | undefin
 }
 
 /**
- * @param axis of the channels; undefined for one scale for all
- * @param smallestScales by channel (or one), below which scales may not be
+ * @param axis dimension of the channels; undefined for a single scale
+ * @param minScales lower limits of the scales, per channel or a single one
  */
 export function quantizeWeights(
   { values, dims }: FloatTensor,
   axis: number | undefined,
   scheme: QuantizationScheme,
-  smallestScales: readonly number[] = [],
+  minScales: readonly number[] = [],
 ): QuantizedWeights {
   const channels = axis === undefined ? 1 : (dims[axis] ?? 1);
-  const inner =
+  const channelSize =
     axis === undefined
       ? values.length
       : dims.slice(axis + 1).reduce((product, size) => product * size, 1);
   const lows = new Float64Array(channels);
   const highs = new Float64Array(channels);
-  // Loops over millions of numbers, without objects made in them.
+  // The loops avoid allocations, because they process millions of numbers.
   for (
     let start = 0, channel = 0;
     start < values.length;
-    start += inner, channel = (channel + 1) % channels
+    start += channelSize, channel = (channel + 1) % channels
   ) {
     let low = lows[channel] ?? 0;
     let high = highs[channel] ?? 0;
-    for (let index = start; index < start + inner; index++) {
+    for (let index = start; index < start + channelSize; index++) {
       const value = values[index] ?? 0;
       if (value < low) low = value;
       if (value > high) high = value;
@@ -63,33 +63,35 @@ export function quantizeWeights(
     lows[channel] = low;
     highs[channel] = high;
   }
-  // A channel of nothing but zeros takes the finest scale there is: its bias is counted in it.
-  const finest = highs.reduce((least, high, channel) => {
+  // A channel of zeros uses the finest scale of the tensor, because its bias is expressed in it.
+  const narrowest = highs.reduce((least, high, channel) => {
     const width = high - (lows[channel] ?? 0);
     return width >= MIN_RANGE_WIDTH && width < least ? width : least;
   }, Number.POSITIVE_INFINITY);
-  const nothing = Number.isFinite(finest) ? finest : 1;
-  const quantisations = Array.from(highs, (high, channel): QuantizationParams => {
+  const zeroChannelWidth = Number.isFinite(narrowest) ? narrowest : 1;
+  const params = Array.from(highs, (high, channel): QuantizationParams => {
     const low = lows[channel] ?? 0;
     return computeQuantizationParams(
-      high - low < MIN_RANGE_WIDTH ? { low: -nothing / 2, high: nothing / 2 } : { low, high },
+      high - low < MIN_RANGE_WIDTH
+        ? { low: -zeroChannelWidth / 2, high: zeroChannelWidth / 2 }
+        : { low, high },
       scheme,
-      smallestScales[channel],
+      minScales[channel],
     );
   });
-  const scales = Float32Array.from(quantisations, ({ scale }) => scale);
+  const scales = Float32Array.from(params, ({ scale }) => scale);
   const zeroPoints = createIntegerArray(scheme.type, channels);
-  quantisations.forEach(({ zeroPoint }, channel) => (zeroPoints[channel] = zeroPoint));
+  params.forEach(({ zeroPoint }, channel) => (zeroPoints[channel] = zeroPoint));
   const { lowest, highest } = integerLimits(scheme);
   const data = createIntegerArray(scheme.type, values.length);
   for (
     let start = 0, channel = 0;
     start < values.length;
-    start += inner, channel = (channel + 1) % channels
+    start += channelSize, channel = (channel + 1) % channels
   ) {
     const scale = scales[channel] ?? 1;
     const zeroPoint = zeroPoints[channel] ?? 0;
-    for (let index = start; index < start + inner; index++)
+    for (let index = start; index < start + channelSize; index++)
       data[index] = quantizeValue(values[index] ?? 0, scale, zeroPoint, lowest, highest);
   }
   return { data, scales, zeroPoints };

@@ -1,5 +1,5 @@
-// All that is done to quantise a graph, in its order: fold what belongs to layers into them, equalise, calibrate, choose layers,
-// correct biases, make integers.
+// Quantizes a graph in all steps, in order: fold operators into their layers, equalize, collect
+// ranges, choose layers, correct biases, convert to integers.
 
 import { toolchainErrors } from "../errors.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -26,11 +26,11 @@ import {
 
 export interface QuantizeRequest extends StaticOptions, EqualizeOptions {
   readonly mode: "dynamic" | "static";
-  /** What `static` finds its ranges on. */
+  /** Samples for the ranges of `static`. */
   readonly samples?: InputSamples | undefined;
   readonly rangeMethod?: RangeMethod | undefined;
   readonly equalize?: boolean | undefined;
-  /** Of `static` only. */
+  /** Applies to `static` only. */
   readonly correctBiases?: boolean | undefined;
 }
 
@@ -44,18 +44,25 @@ export interface QuantizedGraph extends QuantizationReport {
 }
 
 export interface Quantizer {
-  /** The graph in FP32 that others are made from: BatchNormalization and biases in their layers, equalised if that was asked for, and every node with a name. */
+  /**
+   * The FP32 graph that all candidates start from. BatchNormalization and biases are folded, layers
+   * are equalized on request, and every node has a name.
+   */
   readonly fp32Graph: Uint8Array;
   readonly equalizedPairs: readonly EqualizedPair[];
-  /** For `rankLayers`. Biases are as they are. */
+  /** For `rankLayers`; without bias correction. */
   readonly quantizeSelected: QuantizeSelected;
-  /** @param keep further operators or nodes that stay in FP32 @throws not_quantizable, session_failed */
+  /**
+   * @param keep additional operators or nodes that remain in FP32
+   * @throws not_quantizable, session_failed
+   */
   quantize(keep?: readonly string[]): Promise<QuantizedGraph>;
 }
 
 /**
- * Does what does not depend on the layers that are kept: samples are run once, however many candidates are made.
- * @param model is not changed
+ * Performs the steps that do not depend on the choice of layers, so samples run once for all
+ * candidates.
+ * @param model remains unchanged
  * @throws not_quantizable, session_failed
  */
 export async function createQuantizer(
@@ -64,54 +71,54 @@ export async function createQuantizer(
   request: QuantizeRequest,
   onProgress: (progress: QuantizeProgress) => void = () => {},
 ): Promise<Quantizer> {
-  const { mode, samples, rangeMethod: calibration = { kind: "minmax" } } = request;
-  const own = parseModel(serializeModel(model));
-  foldBatchNorm(own);
-  mergeBias(own);
-  prepareGraph(own, request);
-  const equalised = request.equalize === true ? equalizeLayers(own, request) : [];
-  const original = serializeModel(own);
-  const withKept = (keep: readonly string[]): StaticOptions => ({
+  const { mode, samples, rangeMethod = { kind: "minmax" } } = request;
+  const prepared = parseModel(serializeModel(model));
+  foldBatchNorm(prepared);
+  mergeBias(prepared);
+  prepareGraph(prepared, request);
+  const equalizedPairs = request.equalize === true ? equalizeLayers(prepared, request) : [];
+  const fp32Graph = serializeModel(prepared);
+  const withFp32Layers = (keep: readonly string[]): StaticOptions => ({
     ...request,
     keep: [...(request.keep ?? []), ...keep],
   });
   if (mode === "dynamic") {
     return {
-      fp32Graph: original,
-      equalizedPairs: equalised,
+      fp32Graph,
+      equalizedPairs,
       quantizeSelected: (copy, selection) => quantizeDynamic(copy, { ...request, ...selection }),
       quantize: async (keep = []) => {
-        const copy = parseModel(original);
-        const quantised = quantizeDynamic(copy, withKept(keep));
-        return { ...quantised, graph: serializeModel(copy), corrected: [] };
+        const copy = parseModel(fp32Graph);
+        const report = quantizeDynamic(copy, withFp32Layers(keep));
+        return { ...report, graph: serializeModel(copy), corrected: [] };
       },
     };
   }
   if (samples === undefined)
     throw toolchainErrors.notQuantizable(
-      "static quantisation finds its ranges on samples, and there are none",
-      "Give some, or quantise dynamically.",
+      "static quantization requires samples, but there are none",
+      "Give samples, or quantize dynamically.",
     );
-  const statistics = await collectHistograms(runtime, own, samples, request, (done) =>
+  const histograms = await collectHistograms(runtime, prepared, samples, request, (done) =>
     onProgress({ kind: "collect ranges", done }),
   );
-  const ranges = selectRanges(own, statistics, calibration);
+  const ranges = selectRanges(prepared, histograms, rangeMethod);
   return {
-    fp32Graph: original,
-    equalizedPairs: equalised,
+    fp32Graph,
+    equalizedPairs,
     quantizeSelected: (copy, selection) =>
       quantizeStatic(copy, ranges, { ...request, ...selection }),
     quantize: async (keep = []) => {
-      const copy = parseModel(original);
-      const options = withKept(keep);
-      const onLayer = (done: number, of: number) =>
-        onProgress({ kind: "correct biases", done, total: of });
+      const copy = parseModel(fp32Graph);
+      const options = withFp32Layers(keep);
+      const onLayer = (done: number, total: number) =>
+        onProgress({ kind: "correct biases", done, total });
       const corrected =
         request.correctBiases === true
           ? await correctBiases(runtime, copy, ranges, samples, options, onLayer)
           : [];
-      const quantised = quantizeStatic(copy, ranges, options);
-      return { ...quantised, graph: serializeModel(copy), corrected };
+      const report = quantizeStatic(copy, ranges, options);
+      return { ...report, graph: serializeModel(copy), corrected };
     },
   };
 }

@@ -1,4 +1,4 @@
-// Which range an activation's integers should cover, from how often which numbers occurred.
+// Selects the range that an activation's integers cover, from a histogram of its values.
 
 import { Histogram } from "./histogram.ts";
 import type { ValueRange } from "./quantization-scheme.ts";
@@ -6,26 +6,28 @@ import type { ValueRange } from "./quantization-scheme.ts";
 export const RANGE_METHODS = ["minmax", "percentile", "entropy", "mse"] as const;
 
 export type RangeMethod =
-  /** Everything that occurred. */
+  /** The full range of the values. */
   | { readonly kind: "minmax" }
-  /** So many percent of what occurred, as many cut off below as above. */
+  /** The central share of the values, in percent. Equal shares are clipped below and above. */
   | { readonly kind: "percentile"; readonly percentile?: number }
-  /** The range whose integers tell most of what occurred. It cuts off large numbers that are few, which transformers need. */
+  /**
+   * The range with the least information loss. It clips rare large values, which transformers need.
+   */
   | { readonly kind: "entropy" }
-  /** The range with the least squared error, of rounding and of cutting off. */
+  /** The range with the least squared error of rounding and clipping. */
   | { readonly kind: "mse" };
 
 const DEFAULT_PERCENTILE = 99.99;
 
-export function selectRange(histogram: Histogram, calibration: RangeMethod): ValueRange {
+export function selectRange(histogram: Histogram, method: RangeMethod): ValueRange {
   const { low, high } = histogram;
   if (histogram.total === 0) return { low: 0, high: 0 };
-  switch (calibration.kind) {
+  switch (method.kind) {
     case "minmax":
       return { low, high };
     case "percentile": {
-      const cut = (1 - (calibration.percentile ?? DEFAULT_PERCENTILE) / 100) / 2;
-      return { low: histogram.quantile(cut), high: histogram.quantile(1 - cut) };
+      const tail = (1 - (method.percentile ?? DEFAULT_PERCENTILE) / 100) / 2;
+      return { low: histogram.quantile(tail), high: histogram.quantile(1 - tail) };
     }
     case "entropy": {
       const threshold = findEntropyThreshold(histogram);
@@ -36,46 +38,55 @@ export function selectRange(histogram: Histogram, calibration: RangeMethod): Val
   }
 }
 
-/** Shares of what occurred on each side that are tried; a range of less than a fifth of it has not been seen to be best. */
+/** Tried fractions of each side's extreme. No range below a fifth of it is known to be the best. */
 const CANDIDATE_SHARES = Array.from({ length: 33 }, (_, index) => 0.2 + 0.025 * index);
 const INTEGER_COUNT = 256;
 
-/** Rounding costs a twelfth of a step squared for every number; cutting off, the square of what is beyond. */
+/**
+ * Rounding costs a twelfth of a squared step per value, and clipping the squared distance to the
+ * bound.
+ */
 function leastErrorRange(histogram: Histogram): ValueRange {
   const { low, high } = histogram;
-  const ends = (end: number) => (end === 0 ? [0] : CANDIDATE_SHARES.map((share) => share * end));
-  // What is cut off on one side does not depend on the other.
-  const lows = ends(Math.min(low, 0)).map((end) => ({ end, cutOff: histogram.squaresBelow(end) }));
-  const highs = ends(Math.max(high, 0)).map((end) => ({
-    end,
-    cutOff: histogram.squaresAbove(end),
+  const boundsFor = (extreme: number) =>
+    extreme === 0 ? [0] : CANDIDATE_SHARES.map((share) => share * extreme);
+  // The clipping error of one side does not depend on the other side.
+  const lows = boundsFor(Math.min(low, 0)).map((bound) => ({
+    bound,
+    clippingError: histogram.squaresBelow(bound),
+  }));
+  const highs = boundsFor(Math.max(high, 0)).map((bound) => ({
+    bound,
+    clippingError: histogram.squaresAbove(bound),
   }));
   let [best, least]: [ValueRange, number] = [{ low, high }, Number.POSITIVE_INFINITY];
-  for (const one of lows) {
-    for (const other of highs) {
-      const error =
-        one.cutOff +
-        other.cutOff +
-        (histogram.nonZeros * ((other.end - one.end) / (INTEGER_COUNT - 1)) ** 2) / 12;
-      if (error < least) [best, least] = [{ low: one.end, high: other.end }, error];
+  for (const lower of lows) {
+    for (const upper of highs) {
+      const step = (upper.bound - lower.bound) / (INTEGER_COUNT - 1);
+      const roundingError = (histogram.nonZeros * step ** 2) / 12;
+      const error = lower.clippingError + upper.clippingError + roundingError;
+      if (error < least) [best, least] = [{ low: lower.bound, high: upper.bound }, error];
     }
   }
   return best;
 }
 
 const BINS = 2_048;
-/** What a magnitude that does not occur in an approximation is taken to occur with, as a share: its logarithm must exist. */
+/**
+ * Probability of a magnitude that is missing in an approximation, because its logarithm must exist.
+ */
 const MIN_PROBABILITY = 1e-6;
 
 /**
- * The magnitude beyond which numbers are cut off: that with the least Kullback-Leibler divergence of the distribution in
- * integers from the one in FP32. Migacz 2017, "8-bit Inference with TensorRT", GTC S7310.
+ * Finds the magnitude to clip at, which minimizes the Kullback-Leibler divergence between the
+ * distributions in integers and in FP32. Migacz 2017, "8-bit Inference with TensorRT", GTC S7310.
  */
 function findEntropyThreshold(histogram: Histogram): number {
   const { counts, width } = histogram.magnitudes(BINS);
   const { low, high } = histogram;
   if (width === 0) return Math.max(-low, high);
-  // Integers for the larger side: 128 of 256 if the range is symmetric, nearly all if it begins at 0.
+  // The larger side gets 128 of 256 integers if the range is symmetric, and nearly all if it starts
+  // at 0.
   const levels = Math.round((255 * Math.max(-low, high)) / (Math.max(high, 0) - Math.min(low, 0)));
   const total = counts.reduce((sum, count) => sum + count, 0);
   let [best, least] = [BINS, Number.POSITIVE_INFINITY];
@@ -91,7 +102,10 @@ function findEntropyThreshold(histogram: Histogram): number {
   return best * width;
 }
 
-/** Of the first `bins`, with all that is beyond in the last of them, from the same in `levels` steps. */
+/**
+ * Computes the divergence of the first `bins`, with the tail in the last bin, from their
+ * approximation in `levels` steps.
+ */
 function computeDivergence(
   counts: Float64Array,
   bins: number,
@@ -105,18 +119,18 @@ function computeDivergence(
       Math.floor((level * bins) / levels),
       Math.floor(((level + 1) * bins) / levels),
     ];
-    let [sum, occurring] = [0, 0];
+    let [sum, nonEmpty] = [0, 0];
     for (let bin = start; bin < end; bin++) {
       const count = counts[bin] ?? 0;
       sum += count;
-      if (count > 0) occurring++;
+      if (count > 0) nonEmpty++;
     }
     for (let bin = start; bin < end; bin++) {
       const count = counts[bin] ?? 0;
-      const real = (count + (bin === bins - 1 ? total - inside : 0)) / total;
-      if (real === 0) continue;
-      const approximated = count > 0 ? sum / occurring / inside : 0;
-      divergence += real * Math.log(real / Math.max(approximated, MIN_PROBABILITY));
+      const probability = (count + (bin === bins - 1 ? total - inside : 0)) / total;
+      if (probability === 0) continue;
+      const approximation = count > 0 ? sum / nonEmpty / inside : 0;
+      divergence += probability * Math.log(probability / Math.max(approximation, MIN_PROBABILITY));
     }
   }
   return divergence;

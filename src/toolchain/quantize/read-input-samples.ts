@@ -1,13 +1,13 @@
-// Samples of a graph from what a user has: a NumPy array, or the forms of `model import`.
+// Reads samples for a graph from a NumPy array, or from the formats of `model import`.
 
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import { readTensorSamples } from "../import/tensor-samples.ts";
 import { readNpySamples } from "./npy-samples.ts";
 
 /**
- * Read when they are gone through, each time anew.
- * @param path `.npy`, for a graph with one input; otherwise as `readTensorSamples` has it
- * @throws invalid_tensor_samples when they are read
+ * The file is read again for each iteration.
+ * @param path `.npy` file for a graph with one input, or a path for `readTensorSamples`
+ * @throws invalid_tensor_samples during iteration
  */
 export function readInputSamples(
   path: string,

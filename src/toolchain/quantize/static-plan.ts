@@ -1,9 +1,10 @@
-// What of a graph is computed in integers by static quantisation, and which activations become integers for that.
+// Plans static quantization: which operators compute in integers, and which activations become
+// integers.
 //
-// The form is QDQ: every activation that integers are computed from, or rounded to, goes through QuantizeLinear (Q) and
-// DequantizeLinear (DQ). ONNX Runtime makes an integer operator of DQ -> operator -> Q
-// (onnxruntime/core/optimizer/qdq_transformer). A ReLU or a Clip between operator and Q is dropped where Q saturates as it
-// does, so the activation before it is not rounded.
+// The form is QDQ: every activation that integers are computed from, or rounded to, passes through
+// QuantizeLinear (Q) and DequantizeLinear (DQ). ONNX Runtime fuses DQ -> operator -> Q to an
+// integer operator (onnxruntime/core/optimizer/qdq_transformer). It drops a ReLU or Clip before Q
+// if Q saturates in the same way. The activation before such an operator is therefore not rounded.
 
 import { readFloatConstant, readConstantTensor } from "../onnx/constants.ts";
 import type { Model } from "../onnx/model-file.ts";
@@ -22,7 +23,10 @@ import {
 import type { ValueRange } from "./quantization-scheme.ts";
 
 export interface StaticPlanOptions extends LayerSelection {
-  /** Activations have their zero point in the middle. ReLUs are then operators of their own: their range is not that of the integers. */
+  /**
+   * Places the zero point of activations in the middle. ReLUs then remain operators, because their
+   * range differs from that of the integers.
+   */
   readonly symmetricActivations?: boolean | undefined;
 }
 
@@ -30,24 +34,28 @@ export interface StaticPlan {
   readonly table: ValueTable;
   readonly layers: readonly QuantizableLayer[];
   readonly embeddings: readonly EmbeddingTable[];
-  /** Operators between layers that integers compute too. */
+  /** Operators between layers that also compute in integers. */
   readonly integerOperators: readonly NodeProto[];
-  /** Activations that become integers, each after those that it is made from. */
+  /** Activations that become integers, in topological order. */
   readonly activations: readonly Value[];
-  /** Those of them that have the scale of others: of one that they are moved from, or a Concat's of what it joins. */
+  /**
+   * Activations that share scales with others: the source of a moved value, or the inputs of a
+   * Concat.
+   */
   readonly scaleSources: ReadonlyMap<Value, readonly Value[]>;
-  /** Layers in FP32. */
+  /** Layers that remain in FP32. */
   readonly fp32Layers: readonly Fp32Layer[];
   /**
-   * Whether it is of a layer in FP32 with nothing but a ReLU or Clip in between. ONNX Runtime makes the weights of such a layer
-   * integers with one scale, unasked, if its result is rounded (WeightBiasQuantization); another operator before that keeps it off.
+   * Tells whether an FP32 layer produces the value, directly or through a ReLU or Clip. If such a
+   * result is rounded, ONNX Runtime quantizes the layer's weights with one scale
+   * (WeightBiasQuantization). An operator in between prevents this.
    */
   isFp32LayerOutput(value: Value): boolean;
 }
 
-/** They move numbers, or choose from them: what comes out is as fine as what goes in. */
+/** Operators that move or select values, so the output needs the same scale as the input. */
 const DATA_MOVEMENT_OPS = ["MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze"];
-/** ONNX Runtime has them in integers, with scales of their own. */
+/** Operators that ONNX Runtime computes in integers with separate scales. */
 const INTEGER_OPS = [
   "Add",
   "Mul",
@@ -62,17 +70,46 @@ const INTEGER_OPS = [
 
 export function planStaticQuantization(model: Model, options: StaticPlanOptions): StaticPlan {
   const table = buildValueTable(model);
-  const { layers, embeddings, fp32Layers: kept } = selectLayers(model, table, options);
-  const rounded = new Set<Value>();
-  const sources = new Map<Value, readonly Value[]>();
-  const layersByOutput = new Map(layers.map((layer) => [layer.y, layer]));
+  const { layers, embeddings, fp32Layers } = selectLayers(model, table, options);
+  const context: PlanContext = { model, table, options, rounded: new Set() };
+  const { rounded } = context;
   for (const { x, y, op } of layers) {
     rounded.add(x);
-    // A product may stay in the FP32 that it is scaled to; a convolution is one of integers only if its result is.
-    if (op === "Conv") rounded.add(landing(y));
+    // A matrix product can stay in FP32, but a convolution runs in integers only if its result is
+    // rounded.
+    if (op === "Conv") rounded.add(findRoundingPoint(context, y));
   }
+  const { integerOperators, scaleSources } = extendToOperators(context, layers);
+  const layerNodes = new Set(layers.map(({ node }) => node));
+  return {
+    table,
+    layers,
+    embeddings,
+    integerOperators,
+    activations: table.values.filter((value) => rounded.has(value)),
+    scaleSources,
+    fp32Layers,
+    isFp32LayerOutput: (value) => isFp32LayerOutput(context, layerNodes, value),
+  };
+}
 
-  const followers: NodeProto[] = [];
+interface PlanContext {
+  readonly model: Model;
+  readonly table: ValueTable;
+  readonly options: StaticPlanOptions;
+  /** Activations that become integers. */
+  readonly rounded: Set<Value>;
+}
+
+/** Adds the operators between integer layers, and rounds their activations. */
+function extendToOperators(
+  context: PlanContext,
+  layers: readonly QuantizableLayer[],
+): Pick<StaticPlan, "integerOperators" | "scaleSources"> {
+  const { model, table, options, rounded } = context;
+  const layerOutputs = new Set(layers.map(({ y }) => y));
+  const integerOperators: NodeProto[] = [];
+  const scaleSources = new Map<Value, readonly Value[]>();
   for (const node of model.graph.node) {
     if (
       options.only !== undefined ||
@@ -80,80 +117,82 @@ export function planStaticQuantization(model: Model, options: StaticPlanOptions)
       findExclusionReason(node, options) !== undefined
     )
       continue;
-    const inputs = activationsOf(node);
+    const inputs = findActivationInputs(context, node);
     const [y] = table.outputsOf(node);
     if (
       inputs === undefined ||
       y === undefined ||
-      !inputs.every((one) => rounded.has(one) || layersByOutput.has(one)) ||
-      !inputs.some((one) => rounded.has(one))
+      !inputs.every((input) => rounded.has(input) || layerOutputs.has(input)) ||
+      !inputs.some((input) => rounded.has(input))
     )
       continue;
-    followers.push(node);
-    for (const one of inputs) rounded.add(one);
-    const moves = isOnnxOp(node, ...DATA_MOVEMENT_OPS);
-    const result = moves ? y : landing(y);
+    integerOperators.push(node);
+    for (const input of inputs) rounded.add(input);
+    const isMovement = isOnnxOp(node, ...DATA_MOVEMENT_OPS);
+    const result = isMovement ? y : findRoundingPoint(context, y);
     rounded.add(result);
-    // Behind an activation function it is no longer what was joined.
-    if (moves || (isOnnxOp(node, "Concat") && result === y)) sources.set(y, inputs);
+    // The result of an activation function after a Concat has its own range.
+    if (isMovement || (isOnnxOp(node, "Concat") && result === y)) scaleSources.set(y, inputs);
   }
-  const activations = table.values.filter((value) => rounded.has(value));
-  return {
-    table,
-    layers,
-    embeddings,
-    integerOperators: followers,
-    activations,
-    scaleSources: sources,
-    fp32Layers: kept,
-    isFp32LayerOutput: isOfFp32Layer,
-  };
+  return { integerOperators, scaleSources };
+}
 
-  function isOfFp32Layer({ origin }: Value): boolean {
-    if (origin.kind !== "node") return false;
-    const [x] = table.inputsOf(origin.node);
-    if (isOnnxOp(origin.node, "Relu", "Clip")) return x !== undefined && isOfFp32Layer(x);
-    return (
-      isOnnxOp(origin.node, "Conv", "ConvTranspose", "Gemm") &&
-      x !== undefined &&
-      rounded.has(x) &&
-      !layers.some(({ node }) => node === origin.node)
-    );
-  }
+function isFp32LayerOutput(
+  context: PlanContext,
+  layerNodes: ReadonlySet<NodeProto>,
+  { origin }: Value,
+): boolean {
+  if (origin.kind !== "node") return false;
+  const { table, rounded } = context;
+  const [x] = table.inputsOf(origin.node);
+  if (isOnnxOp(origin.node, "Relu", "Clip"))
+    return x !== undefined && isFp32LayerOutput(context, layerNodes, x);
+  return (
+    isOnnxOp(origin.node, "Conv", "ConvTranspose", "Gemm") &&
+    x !== undefined &&
+    rounded.has(x) &&
+    !layerNodes.has(origin.node)
+  );
+}
 
-  /** The operands that are no constants or shapes; undefined where it has others than integer operators take. */
-  function activationsOf(node: NodeProto): Value[] | undefined {
-    const [first, ...others] = table.inputsOf(node).flatMap((value) => value ?? []);
-    if (first === undefined || node.output.filter((name) => name !== "").length !== 1)
-      return undefined;
-    const joins = isOnnxOp(node, "Add", "Mul", "Concat");
-    const inputs = joins ? [first, ...others] : [first];
-    const areActivations = inputs.every(
-      (value) =>
-        value.type === "float" &&
-        value.graph === model.graph &&
-        readConstantTensor(value) === undefined,
-    );
-    return areActivations &&
-      (joins ||
-        others.every((value) => readConstantTensor(value) !== undefined || value.type !== "float"))
-      ? inputs
-      : undefined;
-  }
+/**
+ * Returns the operands that are not constants or shapes; undefined if integer operators do not
+ * support the operands.
+ */
+function findActivationInputs({ model, table }: PlanContext, node: NodeProto): Value[] | undefined {
+  const [first, ...others] = table.inputsOf(node).flatMap((value) => value ?? []);
+  if (first === undefined || node.output.filter((name) => name !== "").length !== 1)
+    return undefined;
+  const joinsActivations = isOnnxOp(node, "Add", "Mul", "Concat");
+  const inputs = joinsActivations ? [first, ...others] : [first];
+  const areActivations = inputs.every(
+    (value) =>
+      value.type === "float" &&
+      value.graph === model.graph &&
+      readConstantTensor(value) === undefined,
+  );
+  return areActivations &&
+    (joinsActivations ||
+      others.every((value) => readConstantTensor(value) !== undefined || value.type !== "float"))
+    ? inputs
+    : undefined;
+}
 
-  /** Where a result is rounded: behind the activation functions that rounding takes the place of. */
-  function landing(value: Value): Value {
-    const [use, ...others] = value.uses;
-    if (
-      options.symmetricActivations === true ||
-      use?.kind !== "node" ||
-      others.length > 0 ||
-      use.graph !== model.graph
-    )
-      return value;
-    const [output] = table.outputsOf(use.node);
-    return output !== undefined && saturates(table, use.node) ? landing(output) : value;
-  }
+/** Finds the value to round: the result of the activation functions that rounding replaces. */
+function findRoundingPoint(context: PlanContext, value: Value): Value {
+  const { model, table, options } = context;
+  const [use, ...others] = value.uses;
+  if (
+    options.symmetricActivations === true ||
+    use?.kind !== "node" ||
+    others.length > 0 ||
+    use.graph !== model.graph
+  )
+    return value;
+  const [output] = table.outputsOf(use.node);
+  return output !== undefined && isSaturation(table, use.node)
+    ? findRoundingPoint(context, output)
+    : value;
 }
 
 function selectLayers(
@@ -163,7 +202,7 @@ function selectLayers(
 ): Pick<StaticPlan, "layers" | "embeddings" | "fp32Layers"> {
   const layers: QuantizableLayer[] = [];
   const embeddings: EmbeddingTable[] = [];
-  const kept: Fp32Layer[] = [];
+  const fp32Layers: Fp32Layer[] = [];
   for (const node of model.graph.node) {
     const layer = findQuantizableLayer(table, node);
     const embedding = findEmbeddingTable(table, node);
@@ -171,15 +210,18 @@ function selectLayers(
     const reason =
       findExclusionReason(node, options) ??
       (layer !== undefined && "reason" in layer ? layer.reason : undefined);
-    if (reason !== undefined) kept.push({ node: node.name, op: node.opType, reason });
+    if (reason !== undefined) fp32Layers.push({ node: node.name, op: node.opType, reason });
     else if (layer !== undefined && "node" in layer) layers.push(layer);
     else if (embedding !== undefined) embeddings.push(embedding);
   }
-  return { layers, embeddings, fp32Layers: kept };
+  return { layers, embeddings, fp32Layers };
 }
 
-/** Whether all it does is to cut off what is below 0 or a bound, and what is above one, so that rounding can do it. */
-function saturates(table: ValueTable, node: NodeProto): boolean {
+/**
+ * Tells whether the operator only clips values below 0 or a bound, and above a bound, so that
+ * rounding can replace it.
+ */
+function isSaturation(table: ValueTable, node: NodeProto): boolean {
   if (isOnnxOp(node, "Relu")) return true;
   const bounds = isOnnxOp(node, "Clip") ? readClipRange(table, node) : undefined;
   return bounds !== undefined && bounds.low <= 0 && bounds.high >= 0;
@@ -187,7 +229,7 @@ function saturates(table: ValueTable, node: NodeProto): boolean {
 
 const UNBOUNDED: ValueRange = { low: Number.NEGATIVE_INFINITY, high: Number.POSITIVE_INFINITY };
 
-/** The numbers that an operator can give, whatever it is given. */
+/** Returns the range of an operator's possible outputs, for any input. */
 export function outputRange(table: ValueTable, node: NodeProto): ValueRange {
   if (isOnnxOp(node, "Relu", "Abs", "Sqrt", "Exp")) return { ...UNBOUNDED, low: 0 };
   if (isOnnxOp(node, "Sigmoid", "HardSigmoid", "Softmax")) return { low: 0, high: 1 };
@@ -195,7 +237,7 @@ export function outputRange(table: ValueTable, node: NodeProto): ValueRange {
   return (isOnnxOp(node, "Clip") ? readClipRange(table, node) : undefined) ?? UNBOUNDED;
 }
 
-/** Undefined where they are no constants. */
+/** Returns undefined if the bounds are not constant. */
 function readClipRange(table: ValueTable, node: NodeProto): ValueRange | undefined {
   const [, low, high] = table.inputsOf(node);
   const [least, most] = [

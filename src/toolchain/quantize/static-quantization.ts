@@ -1,5 +1,6 @@
-// Static quantisation in QDQ form: weights and activations as integers with scales that were found beforehand, on samples.
-// Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference".
+// Quantizes statically in QDQ form: weights and activations become integers, with scales computed
+// from samples beforehand. Jacob et al. 2018, "Quantization and Training of Neural Networks for
+// Efficient Integer-Arithmetic-Only Inference".
 
 import { toolchainErrors } from "../errors.ts";
 import type { Model } from "../onnx/model-file.ts";
@@ -33,34 +34,38 @@ import { quantizeWeights } from "./quantize-weights.ts";
 
 export interface StaticOptions extends LayerSelection, WeightOptions {
   /**
-   * `uint8` by default. `int8` takes `int8` weights, and is for ARM: elsewhere ONNX Runtime makes it `uint8`, but only what one
-   * operator reads, and computes the rest in FP32.
+   * `uint8` by default. `int8` requires `int8` weights and is for ARM. On other processors, ONNX
+   * Runtime converts it to `uint8`, but only values with a single reader, and computes the rest in
+   * FP32.
    */
   readonly activations?: IntegerType | undefined;
   readonly symmetricActivations?: boolean | undefined;
 }
 
-/** Of activations, by name: see activation-ranges.ts. */
+/** Ranges of activations, by name: see activation-ranges.ts. */
 export type ActivationRanges = ReadonlyMap<string, ValueRange>;
 
 export interface QuantizationReport {
-  /** Layers in integers, in the graph's order. */
+  /** Integer layers, in the graph's order. */
   readonly layers: readonly { readonly node: string; readonly op: string }[];
   readonly kept: readonly Fp32Layer[];
-  /** Activations that become integers. */
+  /** Number of activations that become integers. */
   readonly activations: number;
 }
 
-/** The version of DequantizeLinear that takes a scale for each channel. */
+/** First version of DequantizeLinear with per-channel scales. */
 const MIN_OPSET = 13;
 
-/** Puts nodes in order, and gives each a name. @throws not_quantizable for operators of an old version, and for a selection of what is not there */
+/**
+ * Sorts the nodes and gives each a name.
+ * @throws not_quantizable if the operators are too old, or the selection does not match the graph
+ */
 export function prepareGraph(model: Model, selection: LayerSelection = {}): void {
   const opset = opsetsOf(model).get("") ?? 0;
   if (opset < MIN_OPSET)
     throw toolchainErrors.notQuantizable(
-      `it uses version ${opset} of ONNX's operators, and version ${MIN_OPSET} or later is needed`,
-      "Export it again with a later opset, or use onnx.version_converter in Python.",
+      `it uses version ${opset} of ONNX's operators; version ${MIN_OPSET} or later is required`,
+      "Export it again with a later opset, or convert it with onnx.version_converter in Python.",
     );
   sortTopologically(model);
   assignNodeNames(model);
@@ -68,53 +73,74 @@ export function prepareGraph(model: Model, selection: LayerSelection = {}): void
 }
 
 /**
- * The activations whose ranges `quantizeStatic` needs, by the options with most of them: with fewer layers it needs fewer.
+ * Lists the activations whose ranges `quantizeStatic` needs. Options that keep more layers in FP32
+ * need a subset of them.
  * @throws not_quantizable
  */
 export function findActivationsNeedingRanges(model: Model, options: StaticOptions = {}): string[] {
   prepareGraph(model, options);
-  const { activations, scaleSources: sources } = planStaticQuantization(model, options);
-  return activations.filter((value) => !sources.has(value)).map(({ name }) => name);
+  const { activations, scaleSources } = planStaticQuantization(model, options);
+  return activations.filter((value) => !scaleSources.has(value)).map(({ name }) => name);
 }
 
 /**
- * Changes the model. The same model, ranges and options give the same result.
- * @throws not_quantizable if an activation has no range, or there is nothing to quantise
+ * Changes the model. The result is deterministic for a model, its ranges and options.
+ * @throws not_quantizable if an activation has no range, or there is nothing to quantize
  */
 export function quantizeStatic(
   model: Model,
   ranges: ActivationRanges,
   options: StaticOptions = {},
 ): QuantizationReport {
-  const { activations: type = "uint8", symmetricActivations = false, perChannel = true } = options;
+  const { activations: type = "uint8", symmetricActivations = false } = options;
   if (type === "int8" && options.weights === "uint8")
     throw toolchainErrors.notQuantizable(
-      "signed activations go with signed weights only",
-      "Take int8 weights, or uint8 activations.",
+      "signed activations require signed weights",
+      "Use int8 weights, or uint8 activations.",
     );
   prepareGraph(model, options);
   const plan = planStaticQuantization(model, options);
   if (plan.layers.length + plan.embeddings.length === 0)
     throw toolchainErrors.notQuantizable(
       noLayersReason(plan.fp32Layers),
-      "Integers pay for Conv, MatMul and Gemm with constant weights, and for Gather of a table.",
+      "Use a graph with Conv, MatMul or Gemm with constant weights, or with Gather of a table.",
     );
   const rewriter = new GraphRewriter(model);
-  const quantisations = computeActivationParams(plan, ranges, {
-    type,
-    symmetric: symmetricActivations,
-  });
+  const params = computeActivationParams(plan, ranges, { type, symmetric: symmetricActivations });
+  quantizeActivations(rewriter, plan, params);
+  for (const layer of plan.layers)
+    quantizeLayer(rewriter, layer, requireParams(params, layer.x).scale, options);
+  for (const embedding of plan.embeddings) rewriter.quantizeEmbedding(embedding, options);
+  rewriter.apply();
+  const quantized = new Set([...plan.layers, ...plan.embeddings].map(({ node }) => node));
+  return {
+    layers: model.graph.node
+      .filter((node) => quantized.has(node))
+      .map(({ name, opType }) => ({ node: name, op: opType })),
+    kept: plan.fp32Layers,
+    activations: plan.activations.length,
+  };
+}
 
+/**
+ * Inserts Q and DQ after each activation of the plan. Activations with the same parameters share
+ * constants.
+ */
+function quantizeActivations(
+  rewriter: GraphRewriter,
+  plan: StaticPlan,
+  params: ReadonlyMap<Value, QuantizationParams>,
+): void {
   const constants = new Map<QuantizationParams, { scale: string; zeroPoint: string }>();
   for (const value of plan.activations) {
-    const quantisation = requireParams(quantisations, value);
+    const valueParams = requireParams(params, value);
     const { scale, zeroPoint } =
-      constants.get(quantisation) ?? rewriter.addQuantizationParams(value.name, quantisation);
-    constants.set(quantisation, { scale, zeroPoint });
+      constants.get(valueParams) ?? rewriter.addQuantizationParams(value.name, valueParams);
+    constants.set(valueParams, { scale, zeroPoint });
     const { restored, uses } = detachUses(value, rewriter);
     const [integers, reals] = [
-      rewriter.reserveName(`${value.name}_quantised`),
-      restored ?? rewriter.reserveName(`${value.name}_dequantised`),
+      rewriter.reserveName(`${value.name}_quantized`),
+      restored ?? rewriter.reserveName(`${value.name}_dequantized`),
     ];
     const held = plan.isFp32LayerOutput(value)
       ? rewriter.reserveName(`${value.name}_held`)
@@ -137,89 +163,76 @@ export function quantizeStatic(
     );
     redirectUses(uses, reals);
   }
-  for (const layer of plan.layers)
-    quantizeLayer(
-      rewriter,
-      layer,
-      requireParams(quantisations, layer.x).scale,
-      perChannel,
-      options,
-    );
-  for (const embedding of plan.embeddings) rewriter.quantizeEmbedding(embedding, options);
-  rewriter.apply();
-  const done = new Set([...plan.layers, ...plan.embeddings].map(({ node }) => node));
-  return {
-    layers: model.graph.node
-      .filter((node) => done.has(node))
-      .map(({ name, opType }) => ({ node: name, op: opType })),
-    kept: plan.fp32Layers,
-    activations: plan.activations.length,
-  };
 }
 
-/** What is moved has the scale of what it is moved from, and what is joined one that holds all of it. */
+/**
+ * A moved value shares the scale of its source. A joined value has a scale that covers all its
+ * sources.
+ */
 function computeActivationParams(
-  { activations, scaleSources: sources }: StaticPlan,
+  { activations, scaleSources }: StaticPlan,
   ranges: ActivationRanges,
   scheme: { type: IntegerType; symmetric: boolean },
 ): ReadonlyMap<Value, QuantizationParams> {
-  const found = new Map<Value, QuantizationParams>();
-  const wanted = new Map<Value, ValueRange>();
+  const params = new Map<Value, QuantizationParams>();
+  const usedRanges = new Map<Value, ValueRange>();
   for (const value of activations) {
-    const [source, ...others] = (sources.get(value) ?? []).map((one) => ({
-      range: wanted.get(one),
-      quantisation: found.get(one),
+    const sources = (scaleSources.get(value) ?? []).map((source) => ({
+      range: usedRanges.get(source),
+      params: params.get(source),
     }));
+    const [firstSource, ...otherSources] = sources;
     const joined =
-      source?.range &&
-      others.reduce(
-        (all, { range }) => (range === undefined ? all : unionRange(all, range)),
-        source.range,
+      firstSource?.range &&
+      otherSources.reduce(
+        (union, { range }) => (range === undefined ? union : unionRange(union, range)),
+        firstSource.range,
       );
     const range = joined ?? ranges.get(value.name);
     if (range === undefined)
       throw toolchainErrors.notQuantizable(
-        `the range of ${JSON.stringify(value.name)} is not known`,
-        "Calibrate it on samples, with the same options or with ones that keep fewer layers.",
+        `the range of ${JSON.stringify(value.name)} is unknown`,
+        "Collect ranges on samples, with the same options or with options that keep fewer layers.",
       );
-    const same = [source, ...others].find(
-      (one) =>
-        one?.range !== undefined && one.range.low === range.low && one.range.high === range.high,
+    const equalSource = sources.find(
+      (source) => source.range?.low === range.low && source.range.high === range.high,
     );
-    wanted.set(value, range);
-    found.set(value, same?.quantisation ?? computeQuantizationParams(range, scheme));
+    usedRanges.set(value, range);
+    params.set(value, equalSource?.params ?? computeQuantizationParams(range, scheme));
   }
-  return found;
+  return params;
 }
 
-/** Steps of a bias: of INT32, a few left for rounding. */
+/** Maximum magnitude of a bias in steps: the INT32 range with a margin for rounding. */
 const MAX_BIAS = 2 ** 31 - 2 ** 8;
 
 function quantizeLayer(
   rewriter: GraphRewriter,
   { node, op, weights, bias }: QuantizableLayer,
   xScale: number,
-  perChannel: boolean,
   options: WeightOptions,
 ): void {
+  const { perChannel = true } = options;
   const scheme = weightScheme(options, op);
-  // A bias is counted in steps of both scales' product, and has to fit.
-  const least = Array.from(bias ?? [], (one) => Math.abs(one) / (MAX_BIAS * xScale));
-  const smallest = perChannel ? least : [least.reduce((largest, one) => Math.max(largest, one), 0)];
-  const quantised = quantizeWeights(
+  // A bias is stored in steps of the product of both scales, so the scale must be large enough.
+  const channelMinScales = Array.from(bias ?? [], (value) => Math.abs(value) / (MAX_BIAS * xScale));
+  const minScales = perChannel
+    ? channelMinScales
+    : [channelMinScales.reduce((largest, scale) => Math.max(largest, scale), 0)];
+  const quantized = quantizeWeights(
     weights,
     perChannel ? weights.axis : undefined,
     scheme,
-    smallest,
+    minScales,
   );
   const names = rewriter.addWeights(
     weights.value.name,
     weights.dims,
     scheme.type,
-    quantised,
+    quantized,
     perChannel,
   );
-  const reals = rewriter.reserveName(`${weights.value.name}_dequantised`);
+  const reals = rewriter.reserveName(`${weights.value.name}_dequantized`);
   const axis = perChannel ? [makeIntAttribute("axis", weights.axis)] : [];
   rewriter.insertFirst(
     rewriter.createNode({
@@ -234,14 +247,14 @@ function quantizeLayer(
     for (const factor of ["alpha", "beta"])
       if (findAttribute(node, factor) !== undefined) removeAttribute(node, factor);
   if (bias === undefined) return;
-  const scales = quantised.scales.map((scale) => xScale * scale);
-  const counts = Int32Array.from(bias, (one, channel) =>
-    Math.round(one / (scales[perChannel ? channel : 0] ?? 1)),
+  const scales = quantized.scales.map((scale) => xScale * scale);
+  const counts = Int32Array.from(bias, (value, channel) =>
+    Math.round(value / (scales[perChannel ? channel : 0] ?? 1)),
   );
   const biasName = node.input[2] ?? "bias";
-  const realBias = rewriter.reserveName(`${biasName}_dequantised`);
+  const realBias = rewriter.reserveName(`${biasName}_dequantized`);
   const inputs = [
-    rewriter.addConstant(`${biasName}_quantised`, "int32", [counts.length], counts),
+    rewriter.addConstant(`${biasName}_quantized`, "int32", [counts.length], counts),
     rewriter.addConstant(`${biasName}_scale`, "float", perChannel ? [scales.length] : [], scales),
   ];
   rewriter.insertFirst(
@@ -256,15 +269,15 @@ function quantizeLayer(
 }
 
 function requireParams(
-  quantisations: ReadonlyMap<Value, QuantizationParams>,
+  params: ReadonlyMap<Value, QuantizationParams>,
   value: Value,
 ): QuantizationParams {
-  const found = quantisations.get(value);
-  if (found === undefined) throw new RangeError(`${value.name} has no scale`);
+  const found = params.get(value);
+  if (found === undefined) throw new RangeError(`${value.name} has no quantization parameters`);
   return found;
 }
 
-export const noLayersReason = (kept: readonly Fp32Layer[]): string =>
-  kept.length === 0
-    ? "it has no layer that could be in integers"
-    : `none of its ${kept.length} layers could be in integers: ${[...new Set(kept.map(({ reason }) => reason))].join("; ")}`;
+export const noLayersReason = (fp32Layers: readonly Fp32Layer[]): string =>
+  fp32Layers.length === 0
+    ? "it has no layers that integers can compute"
+    : `integers can compute none of its ${fp32Layers.length} layers: ${[...new Set(fp32Layers.map(({ reason }) => reason))].join("; ")}`;

@@ -1,4 +1,6 @@
-// Graphs made FP16: what they look like, and that ONNX Runtime takes them and answers almost as before.
+// Tests the conversion to FP16: the resulting graphs, and that ONNX Runtime runs them with similar
+// outputs. One file holds all cases, because they share the harness that compares models; it
+// exceeds 300 lines.
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { compareModels } from "../../../src/toolchain/fp16/compare-models.ts";
@@ -45,7 +47,7 @@ function convert(original: Model, options?: Fp16Options): Converted {
   return { model: changed, report, bytes: serializeModel(changed) };
 }
 
-/** The largest difference of any output, once ONNX Runtime has run both. */
+/** Runs both graphs in ONNX Runtime, and returns the largest difference of any output. */
 async function measureDifference(original: Model, options?: Fp16Options): Promise<number> {
   const { outputs } = await compareModels(
     runtime,
@@ -56,7 +58,9 @@ async function measureDifference(original: Model, options?: Fp16Options): Promis
 }
 
 const opsOf = ({ node }: GraphProto) =>
-  node.map((one) => `${one.opType} ${one.input.join(" ")} -> ${one.output.join(" ")}`);
+  node.map(
+    (current) => `${current.opType} ${current.input.join(" ")} -> ${current.output.join(" ")}`,
+  );
 const constantsOf = ({ initializer }: GraphProto) =>
   Object.fromEntries(initializer.map(({ name, dataType }) => [name, elementTypeOf(dataType)]));
 const typesOf = (infos: GraphProto["input"]) =>
@@ -76,7 +80,7 @@ const denseModel = () =>
   });
 
 describe("a graph of plain operators", () => {
-  it("computes in FP16, between a cast at each border", async () => {
+  it("computes in FP16, with casts at inputs and outputs", async () => {
     const converted = convert(denseModel());
     const { model, report } = converted;
     expect(opsOf(model.graph)).toEqual([
@@ -97,23 +101,23 @@ describe("a graph of plain operators", () => {
     expect(await measureDifference(denseModel())).toBeLessThan(0.002);
   });
 
-  it("takes and gives FP16 where that is asked for", async () => {
+  it("has FP16 inputs and outputs on request", async () => {
     const { model, report } = convert(denseModel(), { io: "fp16" });
-    expect([typesOf(model.graph.input), typesOf(model.graph.output), report.casts]).toEqual([
-      { x: "float16" },
-      { y: "float16" },
-      0,
-    ]);
+    expect({
+      input: typesOf(model.graph.input),
+      output: typesOf(model.graph.output),
+      casts: report.casts,
+    }).toEqual({ input: { x: "float16" }, output: { y: "float16" }, casts: 0 });
     expect(await measureDifference(denseModel(), { io: "fp16" })).toBeLessThan(0.002);
   });
 
-  it("is the same bytes each time, and the same graph converted once more", () => {
-    const once = convert(denseModel());
-    expect(Buffer.from(once.bytes).equals(convert(denseModel()).bytes)).toBe(true);
-    expect(Buffer.from(convert(once.model).bytes).equals(once.bytes)).toBe(true);
+  it("is converted deterministically and idempotently", () => {
+    const converted = convert(denseModel());
+    expect(Buffer.from(converted.bytes).equals(convert(denseModel()).bytes)).toBe(true);
+    expect(Buffer.from(convert(converted.model).bytes).equals(converted.bytes)).toBe(true);
   });
 
-  it("counts the numbers that FP16 does not have", () => {
+  it("reports the numbers that FP16 cannot represent", () => {
     const original = model({
       inputs: ["x: float [2]"],
       outputs: ["y: float [2]"],
@@ -126,7 +130,7 @@ describe("a graph of plain operators", () => {
     ]);
   });
 
-  it("leaves what is in no FP32 as it is", () => {
+  it("remains unchanged without FP32 values", () => {
     const original = model({
       inputs: ["x: int64 [2]", "d: double [1]"],
       outputs: ["y: int64 [2]", "e: double [1]"],
@@ -138,28 +142,28 @@ describe("a graph of plain operators", () => {
   });
 });
 
-describe("what stays in FP32", () => {
-  it("is what is asked for, by operator or by name, with no casts in between", async () => {
-    const both = convert(denseModel(), { keep: ["make_s", "Softmax"] });
-    expect(opsOf(both.model.graph)).toEqual([
+describe("nodes that stay in FP32", () => {
+  it("include those of `keep`, by operator or name, without casts in between", async () => {
+    const kept = convert(denseModel(), { keep: ["make_s", "Softmax"] });
+    expect(opsOf(kept.model.graph)).toEqual([
       "Cast x -> x_fp16",
       "MatMul x_fp16 w -> h",
       "Cast h -> h_fp32",
       "Add h_fp32 b -> s",
       "Softmax s -> y",
     ]);
-    expect(both.report.kept).toEqual([
-      { node: "make_s", op: "Add", reason: "as asked for" },
-      { node: "make_y", op: "Softmax", reason: "as asked for" },
+    expect(kept.report.kept).toEqual([
+      { node: "make_s", op: "Add", reason: "kept on request" },
+      { node: "make_y", op: "Softmax", reason: "kept on request" },
     ]);
-    expect(constantsOf(both.model.graph)).toEqual({ w: "float16", b: "float" });
+    expect(constantsOf(kept.model.graph)).toEqual({ w: "float16", b: "float" });
     expect(await measureDifference(denseModel(), { keep: ["make_s", "Softmax"] })).toBeLessThan(
       0.002,
     );
   });
 
-  it("is what the operator's version has no FP16 form for", async () => {
-    const range = (opset: number) =>
+  it("include operators without an FP16 form in the model's version", async () => {
+    const rangeModel = (opset: number) =>
       model({
         opset,
         inputs: ["n: float []", "x: float [N]"],
@@ -176,14 +180,14 @@ describe("what stays in FP32", () => {
           node("Mul z w -> y"),
         ],
       });
-    expect(convert(range(13)).report.kept).toEqual([
-      { node: "make_r", op: "Range", reason: "takes no FP16 in version 13 of the operators" },
+    expect(convert(rangeModel(13)).report.kept).toEqual([
+      { node: "make_r", op: "Range", reason: expect.stringContaining("version 13") },
     ]);
-    expect(await measureDifference(range(13))).toBeLessThan(0.002);
-    expect(convert(range(27)).report.kept).toEqual([]);
+    expect(await measureDifference(rangeModel(13))).toBeLessThan(0.002);
+    expect(convert(rangeModel(27)).report.kept).toEqual([]);
   });
 
-  it("is one input of an operator that is FP16 otherwise", async () => {
+  it("do not include an operator with only one FP32 input", async () => {
     const resize = model({
       inputs: ["x: float [1, 1, 2, 2]"],
       outputs: ["y: float [1, 1, 4, 4]"],
@@ -192,11 +196,13 @@ describe("what stays in FP32", () => {
     });
     const { model: converted, report } = convert(resize);
     expect(constantsOf(converted.graph)).toEqual({ scales: "float" });
-    expect([fp32OpsOf(report), report.casts]).toEqual([[], 2]);
+    expect({ fp32: fp32OpsOf(report), casts: report.casts }).toEqual({ fp32: [], casts: 2 });
     expect(await measureDifference(resize)).toBeLessThan(0.001);
   });
+});
 
-  it("is what loses too much: a running sum reaches 3,000", async () => {
+describe("nodes that stay in FP32", () => {
+  it("include operators that lose too much precision, such as a running sum up to 3,000", async () => {
     const sums = model({
       inputs: ["x: float [N]"],
       outputs: ["y: float [M]"],
@@ -214,10 +220,11 @@ describe("what stays in FP32", () => {
       ],
     });
     expect(fp32OpsOf(convert(sums).report)).toContain("CumSum");
-    expect(await measureDifference(sums)).toBeLessThan(4); // FP16 has every second whole number there
+    // FP16 represents only even integers in this range.
+    expect(await measureDifference(sums)).toBeLessThan(4);
   });
 
-  it("moves between operators in FP32 are not cast to FP16 and back", () => {
+  it("include moves between FP32 operators, which are not cast to FP16 and back", () => {
     const moves = model({
       inputs: ["x: float [4]"],
       outputs: ["y: float [4]"],
@@ -238,10 +245,13 @@ describe("what stays in FP32", () => {
     });
     const { report } = convert(moves);
     expect(fp32OpsOf(report)).toEqual(["CumSum", "Reshape", "Transpose", "Reshape", "CumSum"]);
-    expect(report.casts).toBe(4); // x, into the first sum, out of the second, y
+    // The casts are at x, before the first sum, after the second sum, and at y.
+    expect(report.casts).toBe(4);
   });
+});
 
-  it("is a variance that is written out: squares overflow", async () => {
+describe("nodes that stay in FP32", () => {
+  it("include the separate operators of a variance, because squares overflow", async () => {
     const parts = {
       inputs: ["x: float [N, 4]"],
       outputs: ["y: float [N, 4]"],
@@ -272,7 +282,7 @@ describe("what stays in FP32", () => {
     expect(await measureDifference(norm)).toBeLessThan(0.02);
   });
 
-  it("is a constant's copy, where both want it", () => {
+  it("read an FP32 copy of a constant that FP16 nodes also read", () => {
     const { model: converted } = convert(
       model({
         inputs: ["x: float [2]"],
@@ -290,8 +300,10 @@ describe("what stays in FP32", () => {
     ]);
     expect(constantsOf(converted.graph)).toEqual({ w: "float", w_fp16: "float16" });
   });
+});
 
-  it("is what comes of an operator that nobody knows", () => {
+describe("nodes that stay in FP32", () => {
+  it("include unknown operators", () => {
     const { report, model: converted } = convert(
       model({
         domains: ["some.where"],
@@ -305,13 +317,13 @@ describe("what stays in FP32", () => {
       {
         node: "make_s",
         op: "Secret",
-        reason: expect.stringContaining("in neither ONNX's nor ONNX Runtime's specification"),
+        reason: expect.stringMatching(/\bnot specified\b/),
       },
     ]);
     expect(opsOf(converted.graph)).toContain("Secret n_fp32 -> s");
   });
 
-  it("is what has FP32 numbers that cannot be changed: sparse constants, operators of ai.onnx.ml", () => {
+  it("include nodes with fixed FP32 numbers: sparse constants, operators of ai.onnx.ml", () => {
     const sparse = create(AttributeProtoSchema, {
       name: "sparse_value",
       type: AttributeProto_AttributeType.SPARSE_TENSOR,
@@ -331,12 +343,12 @@ describe("what stays in FP32", () => {
       }),
     );
     expect(report.kept).toEqual([
-      { node: "make_k", op: "Constant", reason: "nothing tells it to make FP16" },
-      { node: "make_s", op: "Scaler", reason: "has FP32 numbers in its attributes" },
+      { node: "make_k", op: "Constant", reason: expect.stringContaining("output type") },
+      { node: "make_s", op: "Scaler", reason: expect.stringContaining("attributes") },
     ]);
   });
 
-  it("is what works on sequences", async () => {
+  it("include operators on sequences", async () => {
     const parts = model({
       inputs: ["x: float [4]"],
       outputs: ["y: float [4]"],
@@ -353,9 +365,9 @@ describe("what stays in FP32", () => {
   });
 });
 
-describe("operators that say the type of what they make", () => {
-  it("say FP16: Cast, Constant, ConstantOfShape", async () => {
-    const made = model({
+describe("operators that set their output type", () => {
+  it("produce FP16: Cast, Constant, ConstantOfShape", async () => {
+    const original = model({
       inputs: ["x: float [3]", "ids: int64 [3]"],
       outputs: ["y: float [3]"],
       constants: [int64Tensor("three", [3])],
@@ -370,7 +382,7 @@ describe("operators that say the type of what they make", () => {
         node("Sum x whole half third zeros fives -> y"),
       ],
     });
-    const { model: converted, report } = convert(made);
+    const { model: converted, report } = convert(original);
     const types = Object.fromEntries(
       buildValueTable(converted).values.map(({ name, type }) => [name, type]),
     );
@@ -381,12 +393,12 @@ describe("operators that say the type of what they make", () => {
       zeros: "float16",
       fives: "float16",
     });
-    expect([report.kept, report.casts]).toEqual([[], 2]);
-    expect(await measureDifference(made)).toBeLessThan(0.01);
+    expect({ kept: report.kept, casts: report.casts }).toEqual({ kept: [], casts: 2 });
+    expect(await measureDifference(original)).toBeLessThan(0.01);
   });
 
-  it("say FP32 still where ONNX Runtime could not load it otherwise: RandomNormalLike, EyeLike", async () => {
-    const made = model({
+  it("stay in FP32 if ONNX Runtime cannot load them in FP16: RandomNormalLike, EyeLike", async () => {
+    const original = model({
       inputs: ["ids: double [2, 2]"],
       outputs: ["y: float [2, 2]"],
       nodes: [
@@ -395,13 +407,18 @@ describe("operators that say the type of what they make", () => {
         node("Add noise eye -> y"),
       ],
     });
-    const { report, bytes } = convert(made);
-    expect([fp32OpsOf(report), report.casts]).toEqual([["RandomNormalLike", "EyeLike"], 3]);
+    const { report, bytes } = convert(original);
+    expect({ fp32: fp32OpsOf(report), casts: report.casts }).toEqual({
+      fp32: ["RandomNormalLike", "EyeLike"],
+      casts: 3,
+    });
     await (await runtime.createSession(bytes)).dispose();
   });
+});
 
-  it("lose casts that have nothing left to do", async () => {
-    const mixed = model({
+describe("operators that set their output type", () => {
+  it("lose casts that have become redundant", async () => {
+    const castModel = model({
       inputs: ["x: float [2]"],
       outputs: ["y: float [2]"],
       constants: [floatTensor("w", [1, 2])],
@@ -413,7 +430,7 @@ describe("operators that say the type of what they make", () => {
         node("Mul d w -> y"),
       ],
     });
-    const converted = convert(mixed);
+    const converted = convert(castModel);
     expect(opsOf(converted.model.graph)).toEqual([
       "Cast x -> x_fp16",
       "Mul x_fp16 w -> a",
@@ -421,34 +438,34 @@ describe("operators that say the type of what they make", () => {
       "Mul c w -> y_fp16",
       "Cast y_fp16 -> y",
     ]);
-    expect(await measureDifference(mixed)).toBeLessThan(0.01);
+    expect(await measureDifference(castModel)).toBeLessThan(0.01);
   });
 });
 
-describe("bodies", () => {
-  const branch = (name: string, op: string) =>
-    subgraphAttribute(
-      name,
-      graph({
-        outputs: [`${op}: float [2]`],
-        constants: [floatTensor("k", [0.1, 0.2])],
-        nodes: [node(`${op} h k -> ${op}`)],
-      }),
-    );
-  const choice = () =>
-    model({
-      inputs: ["x: float [2]", "c: bool []"],
-      outputs: ["y: float [2]"],
-      constants: [floatTensor("w", [1, 2])],
-      nodes: [
-        node("Mul x w -> h"),
-        node("If c -> r", [branch("then_branch", "Add"), branch("else_branch", "Mul")]),
-        node("Neg r -> y"),
-      ],
-    });
+const binaryBranch = (name: string, op: string) =>
+  subgraphAttribute(
+    name,
+    graph({
+      outputs: [`${op}: float [2]`],
+      constants: [floatTensor("k", [0.1, 0.2])],
+      nodes: [node(`${op} h k -> ${op}`)],
+    }),
+  );
+const branchingModel = () =>
+  model({
+    inputs: ["x: float [2]", "c: bool []"],
+    outputs: ["y: float [2]"],
+    constants: [floatTensor("w", [1, 2])],
+    nodes: [
+      node("Mul x w -> h"),
+      node("If c -> r", [binaryBranch("then_branch", "Add"), binaryBranch("else_branch", "Mul")]),
+      node("Neg r -> y"),
+    ],
+  });
 
-  it("of If are FP16 as well", async () => {
-    const converted = convert(choice());
+describe("bodies", () => {
+  it("of If become FP16", async () => {
+    const converted = convert(branchingModel());
     const bodies = [...traverseGraphs(converted.model.graph)].slice(1);
     expect(bodies.map(constantsOf)).toEqual([{ k: "float16" }, { k: "float16" }]);
     expect(bodies.map(({ output }) => Object.values(typesOf(output)))).toEqual([
@@ -456,11 +473,11 @@ describe("bodies", () => {
       ["float16"],
     ]);
     expect(converted.report.casts).toBe(2);
-    expect(await measureDifference(choice())).toBeLessThan(0.002);
+    expect(await measureDifference(branchingModel())).toBeLessThan(0.002);
   });
 
-  it("of a node that is kept are FP32, and what they read from outside is cast once", async () => {
-    const converted = convert(choice(), { keep: ["If"] });
+  it("of a kept node stay in FP32, and the outer values they read are cast once", async () => {
+    const converted = convert(branchingModel(), { keep: ["If"] });
     expect(opsOf(converted.model.graph)).toEqual([
       "Cast x -> x_fp16",
       "Mul x_fp16 w -> h",
@@ -471,18 +488,20 @@ describe("bodies", () => {
       "Cast y_fp16 -> y",
     ]);
     expect(fp32OpsOf(converted.report)).toEqual(["Add", "Mul", "If"]);
-    expect(await measureDifference(choice(), { keep: ["If"] })).toBeLessThan(0.002);
+    expect(await measureDifference(branchingModel(), { keep: ["If"] })).toBeLessThan(0.002);
   });
 
-  it("may hold what is kept, and what they give is FP16 all the same", async () => {
-    const converted = convert(choice(), { keep: ["Add"] });
+  it("may contain kept nodes and still return FP16", async () => {
+    const converted = convert(branchingModel(), { keep: ["Add"] });
     expect([...traverseGraphs(converted.model.graph)].map(opsOf)).toContainEqual([
       "Add h_fp32 k -> Add",
       "Cast Add -> Add_fp16",
     ]);
-    expect(await measureDifference(choice(), { keep: ["Add"] })).toBeLessThan(0.002);
+    expect(await measureDifference(branchingModel(), { keep: ["Add"] })).toBeLessThan(0.002);
   });
+});
 
+describe("bodies", () => {
   it.each(["Loop", "Scan"])("of %s carry FP16", async (op) => {
     const step = graph({
       inputs:
@@ -515,18 +534,18 @@ describe("bodies", () => {
       nodes: [node("Neg x -> h"), loop, node("Neg last -> y"), node("Neg halves -> z")],
     });
     const converted = convert(original);
-    expect([
-      converted.report.kept,
-      converted.report.casts,
-      findRedundantCasts(converted.model),
-    ]).toEqual([[], 3, []]);
+    expect({
+      kept: converted.report.kept,
+      casts: converted.report.casts,
+      redundantCasts: findRedundantCasts(converted.model),
+    }).toEqual({ kept: [], casts: 3, redundantCasts: [] });
     expect(await measureDifference(original)).toBeLessThan(0.01);
     expect(await measureDifference(original, { keep: [op] })).toBeLessThan(0.01);
   });
 });
 
-describe("quantised graphs", () => {
-  const quantised = (opset: number, scale: number) =>
+describe("quantized graphs", () => {
+  const quantizedModel = (opset: number, scale: number) =>
     model({
       opset,
       inputs: ["x: float [N, 2]"],
@@ -545,27 +564,27 @@ describe("quantised graphs", () => {
       ],
     });
 
-  it("keep Q and DQ in FP32 where their version has no FP16", async () => {
-    const { report, model: converted } = convert(quantised(13, 0.01));
+  it("keep Q and DQ in FP32 if their version does not support FP16", async () => {
+    const { report, model: converted } = convert(quantizedModel(13, 0.01));
     expect(fp32OpsOf(report)).toEqual(["QuantizeLinear", "DequantizeLinear", "DequantizeLinear"]);
     expect(constantsOf(converted.graph)).toEqual({ s: "float", z: "int8", w: "int8" });
-    expect(await measureDifference(quantised(13, 0.01))).toBeLessThan(0.02);
+    expect(await measureDifference(quantizedModel(13, 0.01))).toBeLessThan(0.02);
   });
 
-  it("have FP16 scales from version 19 of the operators on", async () => {
-    const { report, model: converted } = convert(quantised(19, 0.01));
-    expect([report.kept, constantsOf(converted.graph)["s"]]).toEqual([[], "float16"]);
-    expect(await measureDifference(quantised(19, 0.01))).toBeLessThan(0.02);
+  it("have FP16 scales from version 19 of the operators", async () => {
+    const { report, model: converted } = convert(quantizedModel(19, 0.01));
+    expect(report.kept).toEqual([]);
+    expect(constantsOf(converted.graph)).toMatchObject({ s: "float16" });
+    expect(await measureDifference(quantizedModel(19, 0.01))).toBeLessThan(0.02);
   });
 
-  it("keep a scale in FP32 that FP16 has too few bits for", () => {
-    const { report } = convert(quantised(19, 1e-6));
-    expect(report.kept.map(({ reason }) => reason)).toEqual(
-      Array.from({ length: 3 }, () => expect.stringContaining("too small")),
-    );
+  it("keep a scale in FP32 if FP16 has too few bits for it", () => {
+    const { report } = convert(quantizedModel(19, 1e-6));
+    expect(report.kept).toHaveLength(3);
+    for (const { reason } of report.kept) expect(reason).toMatch(/\bscale\b.*\btoo small\b/);
   });
 
-  it("compute in INT8 as before, with scales of their own", async () => {
+  it("compute in INT8 as before, with separate scales", async () => {
     const dynamic = model({
       inputs: ["x: float [N, 2]"],
       outputs: ["y: float [N, 2]"],
@@ -584,33 +603,33 @@ describe("quantised graphs", () => {
   });
 });
 
-describe("graphs of other shapes", () => {
-  it("read an output of theirs, have an input or a constant as output", async () => {
-    const odd = model({
+describe("unusual graphs", () => {
+  it("may read their own outputs, or have an input or a constant as an output", async () => {
+    const unusual = model({
       inputs: ["x: float [2]"],
       outputs: ["h: float [2]", "y: float [2]", "x: float [2]", "w: float [2]"],
       constants: [floatTensor("w", [1, 2])],
       nodes: [node("Mul x w -> h"), node("Neg h -> y")],
     });
-    const { model: converted } = convert(odd);
+    const { model: converted } = convert(unusual);
     expect(Object.values(typesOf(converted.graph.output))).toEqual([
       "float",
       "float",
       "float",
       "float",
     ]);
-    expect(await measureDifference(odd)).toBeLessThan(0.002);
-    expect(Object.values(typesOf(convert(odd, { io: "fp16" }).model.graph.output))).toEqual([
+    expect(await measureDifference(unusual)).toBeLessThan(0.002);
+    expect(Object.values(typesOf(convert(unusual, { io: "fp16" }).model.graph.output))).toEqual([
       "float16",
       "float16",
       "float16",
       "float16",
     ]);
-    expect(await measureDifference(odd, { io: "fp16", keep: ["Neg"] })).toBeLessThan(0.002);
+    expect(await measureDifference(unusual, { io: "fp16", keep: ["Neg"] })).toBeLessThan(0.002);
   });
 
-  it("list their initializers as inputs, as old files do", async () => {
-    const old = model({
+  it("may list their initializers as inputs, as old files do", async () => {
+    const oldFormat = model({
       irVersion: 3,
       opset: 8,
       inputs: ["x: float [2]", "w: float [2]"],
@@ -618,12 +637,14 @@ describe("graphs of other shapes", () => {
       constants: [floatTensor("w", [1, 2])],
       nodes: [node("Mul x w -> h"), node("Add h w -> y")],
     });
-    expect(typesOf(convert(old).model.graph.input)).toEqual({ x: "float", w: "float16" });
-    expect(await measureDifference(old)).toBeLessThan(0.002);
-    expect(await measureDifference(old, { keep: ["Add"] })).toBeLessThan(0.002);
+    expect(typesOf(convert(oldFormat).model.graph.input)).toEqual({ x: "float", w: "float16" });
+    expect(await measureDifference(oldFormat)).toBeLessThan(0.002);
+    expect(await measureDifference(oldFormat, { keep: ["Add"] })).toBeLessThan(0.002);
   });
+});
 
-  it("may let a caller replace a default, which is FP32 then as the inputs are", () => {
+describe("unusual graphs", () => {
+  it("may have overridable defaults, which stay in FP32 like the inputs", () => {
     const { model: converted } = convert(
       model({
         inputs: ["x: float [2]", "w: float [2]"],
@@ -632,16 +653,16 @@ describe("graphs of other shapes", () => {
         nodes: [node("Mul x w -> y")],
       }),
     );
-    expect([constantsOf(converted.graph), typesOf(converted.graph.input)]).toEqual([
-      { w: "float" },
-      { x: "float", w: "float" },
-    ]);
+    expect({
+      constants: constantsOf(converted.graph),
+      inputs: typesOf(converted.graph.input),
+    }).toEqual({ constants: { w: "float" }, inputs: { x: "float", w: "float" } });
     expect(opsOf(converted.graph)).toContain("Mul x_fp16 w_fp16 -> y_fp16");
   });
 
   it.each([
     [
-      "of a version before Cast took a number",
+      "operators before Cast took a number",
       model({
         opset: 5,
         inputs: ["x: float [1]"],
@@ -649,10 +670,10 @@ describe("graphs of other shapes", () => {
         nodes: [node("Neg x -> y")],
       }),
       {},
-      "version 5",
+      /version 5\b/,
     ],
     [
-      "with a value of unknown type",
+      "a value of unknown type",
       model({
         domains: ["some.where"],
         inputs: ["x: float [1]"],
@@ -660,21 +681,21 @@ describe("graphs of other shapes", () => {
         nodes: [node("Secret x -> s", [], "some.where"), node("Neg s -> y")],
       }),
       {},
-      'type of "s", which make_s (some.where.Secret) makes',
+      /\btype of "s".*\bmake_s \(some\.where\.Secret\)/,
     ],
-    ["without what is to be kept", denseModel(), { keep: ["Gelu"] }, '"Gelu", to be kept'],
-  ])("are refused: %s", (_, original, options, reason) => {
+    ["an unknown entry of `keep`", denseModel(), { keep: ["Gelu"] }, /"Gelu"/],
+  ])("are rejected with %s", (_, original, options, detail) => {
     expect(() => convert(original, options)).toThrow(
       expect.objectContaining({
         code: "not_convertible",
         status: 400,
-        message: expect.stringContaining(reason),
+        detail: expect.stringMatching(detail),
       }),
     );
   });
 });
 
-it("tells numbers that are lost", async () => {
+it("reports numbers that become infinite", async () => {
   const squares = model({
     inputs: ["x: float [N, 2]"],
     outputs: ["y: float [N, 2]"],

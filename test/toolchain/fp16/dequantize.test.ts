@@ -1,4 +1,5 @@
-// Quantised graphs made FP32: the same numbers but for the rounding to 8 bits.
+// Tests the conversion of quantized graphs to FP32: the same numbers, except for the rounding to 8
+// bits.
 import { describe, expect, it } from "vitest";
 import { compareModels } from "../../../src/toolchain/fp16/compare-models.ts";
 import { dequantize } from "../../../src/toolchain/fp16/dequantize.ts";
@@ -44,7 +45,7 @@ function dequantizeModel(original: ModelSpec) {
   };
 }
 
-/** x is rounded to steps of 0.1 from 0 to 25.5, weights are whole numbers. */
+/** Rounds x to steps of 0.1 from 0 to 25.5; the weights are integers. */
 const qdqModel = (): ModelSpec => ({
   inputs: ["x: float [N, 2]"],
   outputs: ["y: float [N, 2]"],
@@ -69,16 +70,17 @@ describe("Q and DQ", () => {
     expect(report).toEqual({ constants: 1, activations: 1 });
     expect(opsOf(changed)).toEqual(["Clip x -> x_clipped", "MatMul x_clipped -> y"]);
     expect(numbersIn(changed, "v")).toEqual([1, -2, 3, 1]);
-    expect([numbersIn(changed, "x_clipped_from"), numbersIn(changed, "x_clipped_to")]).toEqual([
-      [0],
-      [expect.closeTo(25.5)],
-    ]);
+    expect({
+      from: numbersIn(changed, "x_clipped_from"),
+      to: numbersIn(changed, "x_clipped_to"),
+    }).toEqual({ from: [0], to: [expect.closeTo(25.5)] });
     expect(changed.graph.initializer.map(({ name }) => name).sort()).toEqual([
       "v",
       "x_clipped_from",
       "x_clipped_to",
     ]);
-    expect(await difference()).toBeLessThan(0.05 * 4 + 1e-4); // half a step of x, times what a column's weights are at most in all
+    // The bound is half a step of x, times the largest sum of a column's weights.
+    expect(await difference()).toBeLessThan(0.05 * 4 + 1e-4);
   });
 
   it("keep an output's name", async () => {
@@ -94,8 +96,10 @@ describe("Q and DQ", () => {
     expect(opsOf(changed)).toEqual(["Neg x -> n", "Clip n -> y"]);
     expect(await difference()).toBeLessThan(0.0501);
   });
+});
 
-  it("follow each other", async () => {
+describe("Q and DQ", () => {
+  it("are converted in sequence", async () => {
     const { nodes, constants = [], ...rest } = qdqModel();
     const { changed, difference } = dequantizeModel({
       ...rest,
@@ -115,34 +119,34 @@ describe("Q and DQ", () => {
     expect(await difference()).toBeLessThan(0.0511);
   });
 
-  it("stay where they are no inverses, or something else reads the integers", () => {
+  it("stay if they are not inverses, or if another node reads the integers", () => {
     const { nodes, constants = [], ...rest } = qdqModel();
-    const other = dequantizeModel({
+    const mismatched = dequantizeModel({
       ...rest,
       constants: [...constants, floatTensor("t", [0.2], [])],
-      nodes: nodes.map((one) =>
-        one.name === "make_d" ? node("DequantizeLinear q t z -> d") : one,
+      nodes: nodes.map((current) =>
+        current.name === "make_d" ? node("DequantizeLinear q t z -> d") : current,
       ),
     });
-    expect(opsOf(other.changed)).toEqual([
+    expect(opsOf(mismatched.changed)).toEqual([
       "QuantizeLinear x -> q",
       "DequantizeLinear q -> d",
       "MatMul d -> y",
     ]);
-    const read = dequantizeModel({
+    const exposed = dequantizeModel({
       ...rest,
       constants,
       outputs: ["y: float [N, 2]", "q: uint8 [N, 2]"],
       nodes,
     });
-    expect(opsOf(read.changed)).toEqual([
+    expect(opsOf(exposed.changed)).toEqual([
       "QuantizeLinear x -> q",
       "Clip x -> x_clipped",
       "MatMul x_clipped -> y",
     ]);
   });
 
-  it("stay in a graph whose Clip takes no inputs", () => {
+  it("stay in a graph whose Clip has no bounds as inputs", () => {
     expect(
       dequantizeModel({
         ...qdqModel(),
@@ -154,31 +158,31 @@ describe("Q and DQ", () => {
   });
 });
 
-describe("QLinear operators", () => {
-  const steps = [
-    floatTensor("xs", [1 / 64], []),
-    uint8s("xz", [64]),
-    floatTensor("ys", [1 / 16], []),
-    uint8s("yz", [0]),
-  ];
-  const borders = (op: ReturnType<typeof node>) => [
-    node("QuantizeLinear x xs xz -> q"),
-    op,
-    node("DequantizeLinear p ys yz -> y"),
-  ];
+const qlinearConstants = [
+  floatTensor("xs", [1 / 64], []),
+  uint8s("xz", [64]),
+  floatTensor("ys", [1 / 16], []),
+  uint8s("yz", [0]),
+];
+const betweenQuantization = (op: ReturnType<typeof node>) => [
+  node("QuantizeLinear x xs xz -> q"),
+  op,
+  node("DequantizeLinear p ys yz -> y"),
+];
 
-  it("QLinearConv is a Conv with a bias and the range of its output", async () => {
+describe("QLinear operators", () => {
+  it("QLinearConv becomes a Conv with a bias and the range of its output", async () => {
     const { changed, report, difference } = dequantizeModel({
       inputs: ["x: float [N, 1, 4, 4]"],
       outputs: ["y: float [N, 2, 2, 2]"],
       constants: [
-        ...steps,
+        ...qlinearConstants,
         int8Tensor("w", [10, -20, 30, 40, -50, 60, 70, 80], [2, 1, 2, 2]),
         floatTensor("ws", [1 / 32, 1 / 64]),
         int8Tensor("wz", [0, 0]),
         int32s("b", [2048, -4096]),
       ],
-      nodes: borders(
+      nodes: betweenQuantization(
         node("QLinearConv q xs xz w ws wz ys yz b -> p", [intListAttribute("strides", [2, 2])]),
       ),
     });
@@ -190,20 +194,23 @@ describe("QLinear operators", () => {
     ]);
     expect(numbersIn(changed, "b_real")).toEqual([1, -1]);
     expect(numbersIn(changed, "w_real").slice(3, 5)).toEqual([40 / 32, -50 / 64]);
-    expect(await difference()).toBeLessThan(1 / 32 + (4 * 80) / 64 / 128 + 1e-4); // half a step of the output, and of the inputs times weights
+    // The bound is half a step of the output, plus half a step of the inputs times the weights.
+    expect(await difference()).toBeLessThan(1 / 32 + (4 * 80) / 64 / 128 + 1e-4);
   });
+});
 
-  it("QLinearMatMul is a MatMul", async () => {
+describe("QLinear operators", () => {
+  it("QLinearMatMul becomes a MatMul", async () => {
     const { changed, difference } = dequantizeModel({
       inputs: ["x: float [N, 2]"],
       outputs: ["y: float [N, 2]"],
       constants: [
-        ...steps,
+        ...qlinearConstants,
         int8Tensor("w", [32, -64, 16, 96], [2, 2]),
         floatTensor("ws", [1 / 32], []),
         int8Tensor("wz", [0], []),
       ],
-      nodes: borders(node("QLinearMatMul q xs xz w ws wz ys yz -> p")),
+      nodes: betweenQuantization(node("QLinearMatMul q xs xz w ws wz ys yz -> p")),
     });
     expect(opsOf(changed)).toEqual([
       "Clip x -> x_clipped",
@@ -213,12 +220,12 @@ describe("QLinear operators", () => {
     expect(await difference()).toBeLessThan(1 / 32 + 5 / 128 + 1e-4);
   });
 
-  it("stay where a scale is no constant", () => {
+  it("stay if a scale is not constant", () => {
     const { report } = dequantizeModel({
       inputs: ["q: uint8 [N, 2]", "xs: float []"],
       outputs: ["p: uint8 [N, 2]"],
       constants: [
-        ...steps.slice(1),
+        ...qlinearConstants.slice(1),
         int8Tensor("w", [32, -64, 16, 96], [2, 2]),
         floatTensor("ws", [1 / 32], []),
         int8Tensor("wz", [0], []),

@@ -1,4 +1,4 @@
-// Numbers to FP16 and back, against what the format says.
+// Tests the encoding and decoding of FP16 against the format's definition.
 import { expect, it } from "vitest";
 import {
   decodeFloat16,
@@ -8,18 +8,19 @@ import {
 
 const roundTrip = (value: number) => decodeFloat16(encodeFloat16(Float32Array.of(value)).bits)[0];
 
-it("has every FP16 number as itself", () => {
+it("encodes every FP16 number as itself", () => {
+  // Magnitudes above 0x7c00 are NaNs.
   const all = Uint16Array.from({ length: 0x10000 }, (_, bits) => bits).filter(
     (bits) => (bits & 0x7fff) <= 0x7c00,
-  ); // without NaNs
-  const { bits, clampedCount: clamped, raisedCount: raised } = encodeFloat16(decodeFloat16(all));
-  expect({ clamped, raised }).toEqual({ clamped: 0, raised: 0 });
+  );
+  const { bits, clampedCount, raisedCount } = encodeFloat16(decodeFloat16(all));
+  expect({ clampedCount, raisedCount }).toEqual({ clampedCount: 0, raisedCount: 0 });
   expect(Buffer.from(bits.buffer).equals(Buffer.from(all.buffer))).toBe(true);
 });
 
-it("rounds to the nearest, and halfway to the even one", () => {
+it("rounds to the nearest number, and halfway cases to the even one", () => {
   const positive = decodeFloat16(Uint16Array.from({ length: 0x7c00 }, (_, bits) => bits));
-  const wrong = [...positive].flatMap((low, index) => {
+  const mismatches = [...positive].flatMap((low, index) => {
     const high = positive[index + 1];
     if (high === undefined) return [];
     const middle = (low + high) / 2;
@@ -30,18 +31,17 @@ it("rounds to the nearest, and halfway to the even one", () => {
       roundTrip(low + (high - low) * 0.51),
       roundTrip(-middle),
     ];
-    const right = index === 0 ? [high, high, high, -high] : [even, low, high, -even]; // nothing becomes 0
-    return found.every((value, at) => value === right[at]) ? [] : [{ low, found, right }];
+    // No number except 0 is rounded to 0.
+    const expected = index === 0 ? [high, high, high, -high] : [even, low, high, -even];
+    return found.every((value, position) => value === expected[position])
+      ? []
+      : [{ low, found, expected }];
   });
-  expect(wrong).toEqual([]);
+  expect(mismatches).toEqual([]);
 });
 
-it("clamps what is finite, keeps small numbers from 0, and counts both", () => {
-  const {
-    bits,
-    clampedCount: clamped,
-    raisedCount: raised,
-  } = encodeFloat16(
+it("clamps finite overflows, raises underflows, and counts both", () => {
+  const { bits, clampedCount, raisedCount } = encodeFloat16(
     Float32Array.of(3.4e38, -65_520, 65_519, 1e-12, -1e-45, 0, -0, Infinity, -Infinity, Number.NaN),
   );
   expect([...decodeFloat16(bits)]).toEqual([
@@ -56,15 +56,10 @@ it("clamps what is finite, keeps small numbers from 0, and counts both", () => {
     -Infinity,
     Number.NaN,
   ]);
-  expect({ clamped, raised }).toEqual({ clamped: 2, raised: 2 });
+  expect({ clampedCount, raisedCount }).toEqual({ clampedCount: 2, raisedCount: 2 });
 });
 
-it("tells the numbers that have all their bits", () => {
-  expect([2 ** -14, -1, 65_504].map(isNormalFloat16)).toEqual([true, true, true]);
-  expect([2 ** -15, 0, 65_536, Number.NaN].map(isNormalFloat16)).toEqual([
-    false,
-    false,
-    false,
-    false,
-  ]);
+it("recognizes numbers with full precision", () => {
+  const values = [2 ** -14, -1, 65_504, 2 ** -15, 0, 65_536, Number.NaN];
+  expect(values.filter(isNormalFloat16)).toEqual([2 ** -14, -1, 65_504]);
 });

@@ -1,4 +1,5 @@
-// Conversion of graphs made at random: whatever is kept, ONNX Runtime takes the result, which answers almost as before.
+// Tests the conversion of random graphs: with any kept nodes, ONNX Runtime runs the result with
+// similar outputs.
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { compareModels } from "../../../src/toolchain/fp16/compare-models.ts";
@@ -19,7 +20,7 @@ import { findRedundantCasts } from "./redundant-casts.ts";
 
 const runtime = createNativeRuntime({ intraOpThreads: 1 });
 
-/** Of values in FP32 that are -2 to 2, one more such value. `a` and `b` are the values read; `y` the one made. */
+/** Creates nodes that compute `y` from the FP32 values `a` and `b`, all within -2 to 2. */
 const nodeFactories: readonly ((a: string, b: string, y: string) => NodeProto[])[] = [
   (a, _, y) => [node(`Tanh ${a} -> ${y}`)],
   (a, _, y) => [node(`Identity ${a} -> ${y}`)],
@@ -62,7 +63,7 @@ const arbitraryModel = fc
     }),
     fc.array(arbitraryIndex, { minLength: 1, maxLength: 3 }),
   )
-  .map(([choices, wanted]): Model => {
+  .map(([choices, outputIndices]): Model => {
     const names = ["x", "c", "input"];
     const nodes = choices.flatMap(([step, a, b], index) => {
       const [left = "x", right = "x", name] = [
@@ -73,7 +74,7 @@ const arbitraryModel = fc
       names.push(name);
       return nodeFactories[step % nodeFactories.length]?.(left, right, name) ?? [];
     });
-    const outputs = [...new Set(wanted.map((index) => names[index % names.length]))].map(
+    const outputs = [...new Set(outputIndices.map((index) => names[index % names.length]))].map(
       (name) => `${name}: float [4]`,
     );
     return model({
@@ -92,28 +93,31 @@ const arbitraryModel = fc
     });
   });
 
-it("gives a graph that runs, has no needless casts, and keeps what it is told to", async () => {
+it("converts any graph to a runnable one without redundant casts, and keeps the requested nodes", async () => {
   await fc.assert(
     fc.asyncProperty(
       arbitraryModel,
       fc.array(arbitraryIndex, { maxLength: 4 }),
       fc.constantFrom("fp32" as const, "fp16" as const),
-      async (original, keptAt, io) => {
+      async (original, keepIndices, io) => {
         const before = serializeModel(original);
         const converted = parseModel(before);
-        const candidates = original.graph.node.filter(({ opType }) => opType !== "Cast"); // which would be what is needless
-        const keep = keptAt.flatMap((index) => candidates[index % candidates.length]?.name ?? []);
+        // Kept Casts would count as redundant ones.
+        const candidates = original.graph.node.filter(({ opType }) => opType !== "Cast");
+        const keep = keepIndices.flatMap(
+          (index) => candidates[index % candidates.length]?.name ?? [],
+        );
         const { kept } = convertToFp16(converted, { keep, io });
         const reasons = new Set([
-          "as asked for",
-          "only moves what is in FP32 anyway",
-          "in the body of a node that is kept",
+          "kept on request",
+          "only moves values that are in FP32 anyway",
+          "belongs to the body of a node in FP32",
         ]);
         expect(
           kept.filter(
             ({ op, reason, node }) =>
               op !== "CumSum" &&
-              !(reasons.has(reason) && (reason !== "as asked for" || keep.includes(node))),
+              !(reasons.has(reason) && (reason !== "kept on request" || keep.includes(node))),
           ),
         ).toEqual([]);
         expect(findRedundantCasts(converted)).toEqual([]);

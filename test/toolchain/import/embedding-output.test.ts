@@ -1,4 +1,5 @@
-// Sentence encoders become projects of the task `embedding`: which output gives the vector, and how.
+// Tests the import of sentence encoders as `embedding` projects: the output with the vector, and
+// its pooling.
 import { describe, expect, it } from "vitest";
 import { inferTask, type TaskOptions } from "../../../src/toolchain/import/adapt-to-task.ts";
 import { importModel } from "../../../src/toolchain/import/import-model.ts";
@@ -11,7 +12,9 @@ import { floatTensor, intListAttribute, model, node } from "../onnx/model-builde
 const region = createNodeRunner();
 const text = { kind: "wordpiece", artifact: json(tinyTokenizer), maxTokens: 8 } as const;
 
-/** Of three dimensions. Outputs: `states` is [N, L, 3]; the others are [N, 3]. */
+/**
+ * Builds an encoder of three dimensions. The output `states` is [N, L, 3]; the others are [N, 3].
+ */
 function sentenceEncoder(...outputs: string[]) {
   const shapes: Record<string, string> = { states: "float [N, L, 3]" };
   return model({
@@ -46,29 +49,29 @@ function sentenceEncoder(...outputs: string[]) {
 }
 
 const runImport = async (
-  given: ReturnType<typeof sentenceEncoder>,
-  choice: Omit<TaskOptions, "task">,
+  encoder: ReturnType<typeof sentenceEncoder>,
+  options: Omit<TaskOptions, "task">,
 ) =>
   await importModel(
     {
-      model: given,
-      file: "given.onnx",
+      model: encoder,
+      file: "encoder.onnx",
       sha256: "0".repeat(64),
-      name: "given",
-      task: { task: "embedding", ...choice },
+      name: "encoder",
+      task: { task: "embedding", ...options },
       place: "region",
       deadlineMs: 500,
     },
     {
       region,
-      openEdge: () => Promise.reject(new Error("the edge is not asked")),
+      openEdge: () => Promise.reject(new Error("the edge must not be opened")),
       sessionBudgetBytes: 1,
       loadSamples: createImportSamples(undefined).load,
     },
   );
 
 describe("an encoder", () => {
-  it("that gives a vector for each token is imported with how they become one", async () => {
+  it("with one vector per token is imported with the given pooling", async () => {
     const { project, files, notes, missing } = await runImport(sentenceEncoder("states"), {
       text,
       embedding: { pooling: "mean" },
@@ -76,7 +79,7 @@ describe("an encoder", () => {
     expect(project).toMatchObject({
       task: "embedding",
       dimensions: 3,
-      normalise: true,
+      normalize: true,
       tiers: [
         {
           id: "region-fp32",
@@ -95,30 +98,40 @@ describe("an encoder", () => {
     expect(notes).toEqual([expect.stringContaining("token_type_ids")]);
     expect(missing).toHaveLength(2);
   });
+});
 
-  it("of several outputs is asked about", async () => {
+describe("an encoder", () => {
+  it("is rejected if its output, pooling or tokenizer is unknown", async () => {
     await expect(runImport(sentenceEncoder("states"), { text })).rejects.toMatchObject({
       code: "not_importable",
-      detail: expect.stringMatching(/a vector for each token/),
-      remedy: expect.stringMatching(/--pooling mean or --pooling cls/),
+      detail: expect.stringContaining('"states"'),
+      remedy: expect.stringMatching(/--pooling mean .*--pooling cls/),
     });
     await expect(
       runImport(sentenceEncoder("states"), {
         text,
         embedding: { output: "pooler", pooling: "cls" },
       }),
-    ).rejects.toMatchObject({ detail: expect.stringMatching(/"pooler" is no output of it/) });
+    ).rejects.toMatchObject({
+      code: "not_importable",
+      detail: expect.stringContaining('"pooler"'),
+      remedy: expect.stringMatching(/--output.*--pooling/),
+    });
     await expect(
       runImport(sentenceEncoder("states"), { text, embedding: { pooling: "graph" } }),
     ).rejects.toMatchObject({
-      detail: expect.stringMatching(/none of its outputs is what pooling graph needs/),
+      code: "not_importable",
+      detail: expect.stringMatching(/\bnone\b.*\bpooling graph\b/),
     });
     await expect(
       runImport(sentenceEncoder("states"), { embedding: { pooling: "mean" } }),
-    ).rejects.toMatchObject({ remedy: expect.stringMatching(/--tokenizer\.$/) });
+    ).rejects.toMatchObject({
+      code: "not_importable",
+      remedy: expect.stringMatching(/--tokenizer\.$/),
+    });
   });
 
-  it("is known by the name of its output", () => {
+  it("is recognized by the name of its output", () => {
     expect(
       ["sentence_embedding", "states", "logits"].map((name) => inferTask(sentenceEncoder(name))),
     ).toEqual(["embedding", "tensor", "text-classification"]);

@@ -1,4 +1,5 @@
-// From ONNX models to model projects: what is inferred, what is changed, and what is refused with all reasons at once.
+// Tests the import of ONNX models as model projects: inferences, changes, and rejections with all
+// problems. One file holds all cases, because they share the edge's engine; it exceeds 300 lines.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
@@ -66,23 +67,23 @@ async function runImport(
 
 const graphOf = ({ files }: ImportResult): Model =>
   parseModel(files.get("artifacts/model.onnx") ?? new Uint8Array());
-const operators = (imported: ImportResult) =>
+const operatorsOf = (imported: ImportResult) =>
   graphOf(imported).graph.node.map(({ opType }) => opType);
-const shapes = (
+const describeSpecs = (
   specs: readonly { name: string; datatype: string; shape: readonly number[] }[] | undefined,
 ) => specs?.map(({ name, datatype, shape }) => `${name} ${datatype} [${shape.join(", ")}]`);
 
-describe("tensors in, tensors out", () => {
-  const sum = () =>
-    model({
-      inputs: ["a: float [N, 3]", "b: float [N, 3]"],
-      outputs: ["y: float [N, 3]"],
-      nodes: [node("Add a b -> y")],
-    });
+const sumModel = () =>
+  model({
+    inputs: ["a: float [N, 3]", "b: float [N, 3]"],
+    outputs: ["y: float [N, 3]"],
+    nodes: [node("Add a b -> y")],
+  });
 
-  it("is a project as it is, at the edge if that can serve it", async () => {
-    const made = await runImport(sum(), { task: "tensor" });
-    expect(made.project).toMatchObject({
+describe("a tensor model", () => {
+  it("is imported unchanged, for the edge if it can serve the model", async () => {
+    const imported = await runImport(sumModel(), { task: "tensor" });
+    expect(imported.project).toMatchObject({
       model: "given",
       task: "tensor",
       deadlineMs: 500,
@@ -92,22 +93,20 @@ describe("tensors in, tensors out", () => {
         operators: { "ai.onnx": 20 },
       },
     });
-    const [tier] = made.project.tiers;
-    expect([shapes(tier?.inputs), shapes(tier?.outputs)]).toEqual([
-      ["a FP32 [-1, 3]", "b FP32 [-1, 3]"],
-      ["y FP32 [-1, 3]"],
-    ]);
-    expect([made.notes, made.missing, made.notAtTheEdge, made.sampleOutputs.length]).toEqual([
-      [],
-      [],
-      null,
-      12,
-    ]);
+    const [tier] = imported.project.tiers;
+    expect({ inputs: describeSpecs(tier?.inputs), outputs: describeSpecs(tier?.outputs) }).toEqual({
+      inputs: ["a FP32 [-1, 3]", "b FP32 [-1, 3]"],
+      outputs: ["y FP32 [-1, 3]"],
+    });
+    expect(imported).toMatchObject({ notes: [], missing: [], notAtTheEdge: null });
+    expect(imported.sampleOutputs).toHaveLength(12);
   });
+});
 
-  it("goes to a region where it is asked for, or where the edge cannot: texts, and what is too large", async () => {
+describe("the place of a model", () => {
+  it("is a region on request, or if the edge cannot serve texts or large sessions", async () => {
     expect(
-      (await runImport(sum(), { task: "tensor" }, { place: "region" })).project.tiers,
+      (await runImport(sumModel(), { task: "tensor" }, { place: "region" })).project.tiers,
     ).toMatchObject([{ id: "region-fp32", place: "region" }]);
     const texts = await runImport(
       model({
@@ -117,40 +116,38 @@ describe("tensors in, tensors out", () => {
       }),
       { task: "tensor" },
     );
-    expect([texts.project.tiers[0]?.place, texts.notAtTheEdge]).toEqual([
-      "region",
-      "x is text, and the edge runs numbers only",
-    ]);
-    const large = await runImport(sum(), { task: "tensor" }, { budget: MiB });
-    expect([large.project.tiers[0]?.place, large.notAtTheEdge]).toEqual([
-      "region",
-      expect.stringMatching(
-        /^its session takes \d+ bytes, and all sessions of an isolate together have 1048576$/,
-      ),
-    ]);
+    expect(texts.project.tiers[0]?.place).toBe("region");
+    expect(texts.notAtTheEdge).toMatch(/^x\b/);
+    const large = await runImport(sumModel(), { task: "tensor" }, { budget: MiB });
+    expect(large.project.tiers[0]?.place).toBe("region");
+    expect(large.notAtTheEdge).toMatch(/\d+ bytes.* 1048576$/);
     await expect(
-      runImport(sum(), { task: "tensor" }, { budget: 10, place: "edge" }),
+      runImport(sumModel(), { task: "tensor" }, { budget: 10, place: "edge" }),
     ).rejects.toMatchObject({
       code: "not_importable",
-      detail: expect.stringMatching(/the edge cannot serve it: it has \d+ bytes/),
-      remedy: "Import it with --place region.",
+      detail: expect.stringMatching(/\bedge\b.*\d+ bytes.* 10\b/),
+      remedy: expect.stringContaining("--place region"),
     });
   });
+});
 
-  it("lowers a version of the format that ONNX Runtime does not take yet", async () => {
-    const made = await runImport(
-      Object.assign(sum(), { irVersion: 99n }),
+describe("the format of a model", () => {
+  it("is lowered to the newest version that ONNX Runtime accepts", async () => {
+    const imported = await runImport(
+      Object.assign(sumModel(), { irVersion: 99n }),
       { task: "tensor" },
       { place: "region" },
     );
-    expect([graphOf(made).irVersion, made.notes]).toEqual([
-      13n,
-      [expect.stringContaining("version 99 of the format")],
-    ]);
+    expect({ irVersion: graphOf(imported).irVersion, notes: imported.notes }).toEqual({
+      irVersion: 13n,
+      notes: [expect.stringMatching(/\b99\b.*\b13\b/)],
+    });
   });
+});
 
-  it("tells weights that are not numbers, and quantised graphs by their operators", async () => {
-    const made = await runImport(
+describe("the weights of a model", () => {
+  it("are checked for non-finite values, and their operators determine the precision", async () => {
+    const imported = await runImport(
       model({
         inputs: ["x: float [N, 2]"],
         outputs: ["y: float [N, 2]"],
@@ -159,32 +156,34 @@ describe("tensors in, tensors out", () => {
       }),
       { task: "tensor" },
     );
-    expect(made.notes).toEqual([
-      '"w" holds 1 numbers that are NaN',
-      '"w" holds 1 numbers that are infinite',
+    expect(imported.notes).toEqual([
+      expect.stringMatching(/^"w" .*\b1 NaN/),
+      expect.stringMatching(/^"w" .*\b1 infinite/),
     ]);
     const int8 = parseModel(
       await readFile(join(import.meta.dirname, "../../../models/intent/artifacts/edge.onnx")),
     );
     expect((await runImport(int8, { task: "tensor" })).project.tiers[0]?.id).toBe("edge-int8");
   });
+});
 
-  it("is refused for an input that is larger than any request, before a runtime sees it", async () => {
-    const shapeOf = (size: number) =>
+describe("a model that cannot be imported", () => {
+  it("is rejected for an excessive input size before a runtime opens it", async () => {
+    const constantOfShape = (size: number) =>
       model({
         inputs: [`n: int64 [${size}]`],
         outputs: ["y: float []"],
         nodes: [node("ConstantOfShape n -> y")],
       });
     await expect(
-      runImport(shapeOf(2 ** 31 - 1), { task: "tensor" }, { place: "region" }),
+      runImport(constantOfShape(2 ** 31 - 1), { task: "tensor" }, { place: "region" }),
     ).rejects.toMatchObject({
       code: "not_importable",
-      detail: expect.stringContaining('input "n" is declared with a dimension of 2147483647'),
+      detail: expect.stringMatching(/"n" .*\b2147483647\b/),
     });
   });
 
-  it("is refused for unknown operators, all of them, in bodies too", async () => {
+  it("is rejected with all unknown operators, including those in bodies", async () => {
     const inner = graph({ outputs: ["s"], nodes: [node("Mystery x -> s", [], "com.example")] });
     const strange = model({
       opset: 13,
@@ -202,12 +201,15 @@ describe("tensors in, tensors out", () => {
     });
     await expect(runImport(strange, { task: "tensor" })).rejects.toMatchObject({
       code: "not_importable",
-      detail:
-        "given.onnx cannot be imported: operator Gelu (1 node) is not in version 13 of ONNX's operators; operator com.unnamed.Other (1 node) is of a domain of which the model names no version; operator com.example.Mystery (2 nodes) is neither ONNX's nor ONNX Runtime's.",
+      detail: expect.stringMatching(
+        /^given\.onnx .*\bGelu \(1 node\).* 13 .*\bcom\.unnamed\.Other \(1 node\).*\bcom\.example\.Mystery \(2 nodes\)/,
+      ),
     });
   });
+});
 
-  it("is refused with ONNX Runtime's reason where that does not take it", async () => {
+describe("a model that cannot be imported", () => {
+  it("is rejected with ONNX Runtime's reason if that rejects it", async () => {
     await expect(
       runImport(
         model({
@@ -220,7 +222,7 @@ describe("tensors in, tensors out", () => {
       ),
     ).rejects.toMatchObject({
       code: "not_importable",
-      detail: expect.stringMatching(/ONNX Runtime failed: .*Add/),
+      detail: expect.stringMatching(/\bAdd\b/),
     });
     const future = model({
       opset: 99,
@@ -229,9 +231,7 @@ describe("tensors in, tensors out", () => {
       nodes: [node("Relu x -> y")],
     });
     await expect(runImport(future, { task: "tensor" })).rejects.toMatchObject({
-      detail: expect.stringMatching(
-        /^given.onnx cannot be imported: ONNX Runtime failed: ONNX Runtime only \*guarantees\* support/,
-      ),
+      detail: expect.stringMatching(/^given\.onnx [^/]*\*guarantees\* support/),
     });
     const shapeless = model({
       inputs: ["x"],
@@ -243,8 +243,10 @@ describe("tensors in, tensors out", () => {
       code: "not_importable",
     });
   });
+});
 
-  it("is refused where it takes nothing, or does not run on what it is tried with", async () => {
+describe("a model that cannot be imported", () => {
+  it("is rejected without inputs, or if it fails on the trial inputs", async () => {
     await expect(
       runImport(
         model({
@@ -257,7 +259,7 @@ describe("tensors in, tensors out", () => {
       ),
     ).rejects.toMatchObject({
       code: "not_importable",
-      detail: expect.stringContaining("takes no inputs"),
+      detail: expect.stringContaining("no inputs"),
     });
     const picky = model({
       inputs: ["x: float [N, M]"],
@@ -267,7 +269,7 @@ describe("tensors in, tensors out", () => {
     });
     await expect(runImport(picky, { task: "tensor" })).rejects.toMatchObject({
       code: "not_importable",
-      detail: expect.stringContaining("does not run on the inputs that it was tried with"),
+      detail: expect.stringMatching(/\bfails\b/),
       remedy: expect.stringContaining("--samples"),
     });
     const huge = model({
@@ -277,45 +279,48 @@ describe("tensors in, tensors out", () => {
     });
     await expect(runImport(huge, { task: "tensor" })).rejects.toMatchObject({
       code: "not_importable",
-      detail: expect.stringContaining("no inputs can be made up for it"),
+      detail: expect.stringMatching(/\bgenerated\b/),
       remedy: expect.stringContaining("--samples"),
     });
   });
 });
 
-describe("images in, a label out", () => {
-  const labels = ["a", "b", "c"];
-  const image = { mean: [0.5, 0.5, 0.5], std: [0.2, 0.2, 0.2], fit: "stretch" } as const;
-  const classifier = (input: string, ...nodes: ReturnType<typeof node>[]) =>
-    model({
-      opset: 17,
-      inputs: [input],
-      outputs: ["probabilities: float [N, 3]"],
-      constants: [
-        floatTensor(
-          "w",
-          Array.from({ length: 9 }, (_, index) => index / 9),
-          [3, 3],
-        ),
-      ],
-      nodes: [
-        ...nodes,
-        node("ReduceMean h -> mean", [
-          intListAttribute("axes", [2, 3]),
-          makeIntAttribute("keepdims", 0),
-        ]),
-        node("MatMul mean w -> scores"),
-        node("Softmax scores -> probabilities", [makeIntAttribute("axis", -1)]),
-      ],
-    });
+const imageLabels = ["a", "b", "c"];
+const normalization = { mean: [0.5, 0.5, 0.5], std: [0.2, 0.2, 0.2], fit: "stretch" } as const;
+const classifier = (input: string, ...nodes: ReturnType<typeof node>[]) =>
+  model({
+    opset: 17,
+    inputs: [input],
+    outputs: ["probabilities: float [N, 3]"],
+    constants: [
+      floatTensor(
+        "w",
+        Array.from({ length: 9 }, (_, index) => index / 9),
+        [3, 3],
+      ),
+    ],
+    nodes: [
+      ...nodes,
+      node("ReduceMean h -> mean", [
+        intListAttribute("axes", [2, 3]),
+        makeIntAttribute("keepdims", 0),
+      ]),
+      node("MatMul mean w -> scores"),
+      node("Softmax scores -> probabilities", [makeIntAttribute("axis", -1)]),
+    ],
+  });
 
-  it("names input and logits, and takes a last Softmax off", async () => {
-    const made = await runImport(classifier("data: float [N, 3, 8, 6]", node("Relu data -> h")), {
-      task: "image-classification",
-      labels,
-      image,
-    });
-    expect(made.project).toMatchObject({
+describe("an image classifier", () => {
+  it("gets standard names for input and logits, and loses its final Softmax", async () => {
+    const imported = await runImport(
+      classifier("data: float [N, 3, 8, 6]", node("Relu data -> h")),
+      {
+        task: "image-classification",
+        labels: imageLabels,
+        image: normalization,
+      },
+    );
+    expect(imported.project).toMatchObject({
       task: "image-classification",
       labels: "artifacts/labels.json",
       tiers: [
@@ -325,8 +330,8 @@ describe("images in, a label out", () => {
             kind: "image",
             width: 6,
             height: 8,
-            mean: image.mean,
-            std: image.std,
+            mean: normalization.mean,
+            std: normalization.std,
             fit: "stretch",
           },
           calibration: { temperature: 1 },
@@ -334,34 +339,49 @@ describe("images in, a label out", () => {
         },
       ],
     });
-    const [tier] = made.project.tiers;
-    expect([shapes(tier?.inputs), shapes(tier?.outputs), operators(made)]).toEqual([
-      ["pixels FP32 [-1, 3, 8, 6]"],
-      ["logits FP32 [-1, 3]"],
-      ["Relu", "ReduceMean", "MatMul"],
+    const [tier] = imported.project.tiers;
+    expect({
+      inputs: describeSpecs(tier?.inputs),
+      outputs: describeSpecs(tier?.outputs),
+      operators: operatorsOf(imported),
+    }).toEqual({
+      inputs: ["pixels FP32 [-1, 3, 8, 6]"],
+      outputs: ["logits FP32 [-1, 3]"],
+      operators: ["Relu", "ReduceMean", "MatMul"],
+    });
+    expect(imported.notes).toEqual([
+      expect.stringMatching(/\bSoftmax\b.*"probabilities"/),
+      expect.stringMatching(/"scores".*"logits"/),
+      expect.stringMatching(/"data".*"pixels"/),
     ]);
-    expect(made.notes).toEqual([
-      'the Softmax that makes "probabilities" is taken off: confidence is calibrated on logits',
-      'output "scores" is now called "logits"',
-      'input "data" is now called "pixels"',
-    ]);
-    expect(made.missing).toHaveLength(3);
+    expect(imported.missing).toHaveLength(3);
   });
+});
 
-  it("takes channels that come last, and a batch of one, apart", async () => {
-    const last = classifier(
+describe("an image classifier", () => {
+  it("is adapted from channels-last input and a fixed batch", async () => {
+    const channelsLast = classifier(
       "data: float [1, 8, 6, 3]",
       node("Transpose data -> h", [intListAttribute("perm", [0, 3, 1, 2])]),
     );
-    const made = await runImport(last, { task: "image-classification", labels, image });
-    expect([shapes(made.project.tiers[0]?.inputs), operators(made).slice(0, 2)]).toEqual([
-      ["pixels FP32 [-1, 3, 8, 6]"],
-      ["Transpose", "Transpose"],
-    ]);
-    expect(made.notes).toContain("its batch was of a fixed size, and may be any now");
+    const imported = await runImport(channelsLast, {
+      task: "image-classification",
+      labels: imageLabels,
+      image: normalization,
+    });
+    expect({
+      inputs: describeSpecs(imported.project.tiers[0]?.inputs),
+      operators: operatorsOf(imported).slice(0, 2),
+    }).toEqual({
+      inputs: ["pixels FP32 [-1, 3, 8, 6]"],
+      operators: ["Transpose", "Transpose"],
+    });
+    expect(imported.notes).toContainEqual(expect.stringContaining("batch"));
   });
+});
 
-  it("says so where the graph works with a batch of one only", async () => {
+describe("an image classifier", () => {
+  it("is rejected if it works only with a batch of one", async () => {
     const fixed = model({
       inputs: ["data: float [1, 3, 4, 4]"],
       outputs: ["logits: float [1, 3]"],
@@ -376,121 +396,128 @@ describe("images in, a label out", () => {
       nodes: [node("Reshape data flat -> h"), node("MatMul h w -> logits")],
     });
     await expect(
-      runImport(fixed, { task: "image-classification", labels, image }),
+      runImport(fixed, {
+        task: "image-classification",
+        labels: imageLabels,
+        image: normalization,
+      }),
     ).rejects.toMatchObject({
       code: "not_importable",
-      detail: expect.stringContaining("works only for the batch that it was exported with"),
+      detail: expect.stringContaining("batch"),
       remedy: expect.stringContaining("dynamic_axes"),
     });
   });
 
-  it("takes labels from the metadata, and size from its maker", async () => {
-    const any = classifier("pixels: float [N, 3, H, W]", node("Relu pixels -> h"));
-    any.metadataProps = [
+  it("takes labels from the metadata, and the image size from the options", async () => {
+    const anySize = classifier("pixels: float [N, 3, H, W]", node("Relu pixels -> h"));
+    anySize.metadataProps = [
       create(StringStringEntryProtoSchema, { key: "names", value: "{0: 'a', 1: 'b', 2: 'c'}" }),
     ];
-    const made = await runImport(any, {
+    const imported = await runImport(anySize, {
       task: "image-classification",
-      image: { ...image, size: { width: 32, height: 16 } },
+      image: { ...normalization, size: { width: 32, height: 16 } },
     });
-    expect(made.notes).toContain('3 labels are taken from its metadata, "a" first');
-    expect(new TextDecoder().decode(made.files.get("artifacts/labels.json"))).toBe(
+    expect(imported.notes).toContainEqual(expect.stringMatching(/^3 labels .*"a"/));
+    expect(new TextDecoder().decode(imported.files.get("artifacts/labels.json"))).toBe(
       '["a","b","c"]\n',
     );
-    expect(made.project.tiers[0]).toMatchObject({ preprocessor: { width: 32, height: 16 } });
+    expect(imported.project.tiers[0]).toMatchObject({ preprocessor: { width: 32, height: 16 } });
   });
+});
 
-  it("does not take weights for inputs that are listed among them, as old exporters do", async () => {
-    const old = classifier("data: float [N, 3, 8, 6]", node("Relu data -> h"));
-    old.graph.input.push(makeValueInfo("w: float [3, 3]"));
-    expect(inferTask(old)).toBe("image-classification");
-    const made = await runImport(
-      old,
-      { task: "image-classification", labels, image },
+describe("an image classifier", () => {
+  it("may list weights among its inputs, as old exporters do", async () => {
+    const oldExport = classifier("data: float [N, 3, 8, 6]", node("Relu data -> h"));
+    oldExport.graph.input.push(makeValueInfo("w: float [3, 3]"));
+    expect(inferTask(oldExport)).toBe("image-classification");
+    const imported = await runImport(
+      oldExport,
+      { task: "image-classification", labels: imageLabels, image: normalization },
       { place: "region" },
     );
-    expect(made.notes[0]).toBe("1 of its inputs are weights, and no inputs any more");
+    expect(imported.notes[0]).toMatch(/^1 .*\bweights\b/);
   });
 
-  it("names all that is missing at once", async () => {
+  it("is rejected with all missing information", async () => {
     await expect(
       runImport(classifier("pixels: float [N, 3, H, W]", node("Relu pixels -> h")), {
         task: "image-classification",
       }),
     ).rejects.toMatchObject({
       code: "not_importable",
-      detail: expect.stringMatching(
-        /its labels are not known; it takes images of any size; it is not known how its pixels are normalised/,
-      ),
+      detail: expect.stringMatching(/labels.*size.*normalization/),
       remedy: expect.stringMatching(/--labels.*--size.*--mean/),
-    });
-  });
-
-  it.each([
-    ["data: float [N, 5, 8, 6]", "three channels neither first nor last"],
-    ["data: float [N, 3, 8]", "an image's is one of four dimensions"],
-    ["data: uint8 [N, 3, 8, 6]", "is not FP32"],
-  ])("refuses %s", async (input, reason) => {
-    await expect(
-      runImport(classifier(input, node("Relu data -> h")), {
-        task: "image-classification",
-        labels,
-        image,
-      }),
-    ).rejects.toMatchObject({ code: "not_importable", detail: expect.stringContaining(reason) });
-  });
-
-  it("refuses labels that are not as many as the logits", async () => {
-    await expect(
-      runImport(classifier("data: float [N, 3, 8, 6]", node("Relu data -> h")), {
-        task: "image-classification",
-        labels: ["a", "b"],
-        image,
-      }),
-    ).rejects.toMatchObject({
-      detail: expect.stringContaining("it gives 3 logits, and there are 2 labels"),
     });
   });
 });
 
-describe("a text in, a label out", () => {
-  const labels = ["yes", "no"];
-  const text = {
-    kind: "wordpiece",
-    artifact: new TextEncoder().encode(JSON.stringify(tinyTokenizer)),
-    maxTokens: 16,
-  } as const;
-  const bert = (type: string, ...more: string[]) =>
-    model({
-      opset: 17,
-      inputs: [
-        `input_ids: ${type} [N, L]`,
-        `attention_mask: ${type} [N, L]`,
-        ...more.map((name) => `${name}: ${type} [N, L]`),
-      ],
-      outputs: ["scores: float [N, 2]", "hidden: float [N, 1]"],
-      constants: [floatTensor("w", [0.1, -0.2], [1, 2])],
-      nodes: [
-        node("Add input_ids attention_mask -> s_0"),
-        ...more.map((name, index) => node(`Add s_${index} ${name} -> s_${index + 1}`)),
-        node(`Cast s_${more.length} -> real`, [makeIntAttribute("to", 1)]),
-        node("ReduceMean real -> hidden", [intListAttribute("axes", [1])]),
-        node("MatMul hidden w -> scores"),
-      ],
-    });
+describe("an image classifier", () => {
+  it.each([
+    ["data: float [N, 5, 8, 6]", /"data" is \[\?, 5, 8, 6\]/],
+    ["data: float [N, 3, 8]", /"data".* four dimensions/],
+    ["data: uint8 [N, 3, 8, 6]", /"data" .*FP32/],
+  ])("is rejected with the input %s", async (input, detail) => {
+    await expect(
+      runImport(classifier(input, node("Relu data -> h")), {
+        task: "image-classification",
+        labels: imageLabels,
+        image: normalization,
+      }),
+    ).rejects.toMatchObject({ code: "not_importable", detail: expect.stringMatching(detail) });
+  });
 
-  it("fills segments with zeros, and casts ids that are of 32 bits", async () => {
-    const made = await runImport(bert("int32", "token_type_ids"), {
+  it("is rejected if the numbers of labels and logits differ", async () => {
+    await expect(
+      runImport(classifier("data: float [N, 3, 8, 6]", node("Relu data -> h")), {
+        task: "image-classification",
+        labels: ["a", "b"],
+        image: normalization,
+      }),
+    ).rejects.toMatchObject({
+      code: "not_importable",
+      detail: expect.stringMatching(/\b3 logits\b.*\b2 labels\b/),
+    });
+  });
+});
+
+const textLabels = ["yes", "no"];
+const text = {
+  kind: "wordpiece",
+  artifact: new TextEncoder().encode(JSON.stringify(tinyTokenizer)),
+  maxTokens: 16,
+} as const;
+const encoder = (type: string, ...extraInputs: string[]) =>
+  model({
+    opset: 17,
+    inputs: [
+      `input_ids: ${type} [N, L]`,
+      `attention_mask: ${type} [N, L]`,
+      ...extraInputs.map((name) => `${name}: ${type} [N, L]`),
+    ],
+    outputs: ["scores: float [N, 2]", "hidden: float [N, 1]"],
+    constants: [floatTensor("w", [0.1, -0.2], [1, 2])],
+    nodes: [
+      node("Add input_ids attention_mask -> s_0"),
+      ...extraInputs.map((name, index) => node(`Add s_${index} ${name} -> s_${index + 1}`)),
+      node(`Cast s_${extraInputs.length} -> real`, [makeIntAttribute("to", 1)]),
+      node("ReduceMean real -> hidden", [intListAttribute("axes", [1])]),
+      node("MatMul hidden w -> scores"),
+    ],
+  });
+
+describe("a text classifier", () => {
+  it("gets zeros as segment ids, and a Cast for 32-bit ids", async () => {
+    const imported = await runImport(encoder("int32", "token_type_ids"), {
       task: "text-classification",
-      labels,
+      labels: textLabels,
       text,
       logitsOutput: "scores",
     });
-    expect(shapes(made.project.tiers[0]?.inputs)).toEqual([
+    expect(describeSpecs(imported.project.tiers[0]?.inputs)).toEqual([
       "input_ids INT64 [-1, -1]",
       "attention_mask INT64 [-1, -1]",
     ]);
-    expect(made.project).toMatchObject({
+    expect(imported.project).toMatchObject({
       task: "text-classification",
       tiers: [
         {
@@ -498,42 +525,52 @@ describe("a text in, a label out", () => {
         },
       ],
     });
-    expect(made.notes).toEqual([
-      'output "scores" is now called "logits"',
-      'input "token_type_ids" is taken off: for one text it is zeros',
-      'input "input_ids" takes INT64, which is cast to INT32',
-      'input "attention_mask" takes INT64, which is cast to INT32',
+    expect(imported.notes).toEqual([
+      expect.stringMatching(/"scores".*"logits"/),
+      expect.stringContaining('"token_type_ids"'),
+      expect.stringMatching(/"input_ids".*INT64.*INT32/),
+      expect.stringMatching(/"attention_mask".*INT64.*INT32/),
     ]);
-    const [answer] = made.sampleOutputs;
+    const [answer] = imported.sampleOutputs;
     expect(answer?.["logits"]?.shape).toEqual([1, 2]);
   });
 
-  it("asks which output has the logits where two may, and for other inputs", async () => {
+  it("is rejected with ambiguous logits, other inputs or without a tokenizer", async () => {
     await expect(
-      runImport(bert("int64", "position"), { task: "text-classification", labels, text }),
+      runImport(encoder("int64", "position"), {
+        task: "text-classification",
+        labels: textLabels,
+        text,
+      }),
     ).rejects.toMatchObject({
+      code: "not_importable",
       detail: expect.stringMatching(
-        /several of its outputs may be the logits: scores, hidden; its inputs are "input_ids", "attention_mask", "position", where a wordpiece preprocessor gives input_ids and attention_mask/,
+        /: scores, hidden; .*"input_ids", "attention_mask", "position".*\bwordpiece\b.*\binput_ids and attention_mask/,
       ),
+      remedy: expect.stringMatching(/--logits.*--task tensor/),
     });
     await expect(
-      runImport(bert("int64"), { task: "text-classification", labels, logitsOutput: "nothing" }),
+      runImport(encoder("int64"), {
+        task: "text-classification",
+        labels: textLabels,
+        logitsOutput: "nothing",
+      }),
     ).rejects.toMatchObject({
-      detail: expect.stringMatching(
-        /"nothing" is no output of it.*not known how a text becomes its input/,
-      ),
+      code: "not_importable",
+      detail: expect.stringMatching(/"nothing" .*scores, hidden/),
+      remedy: expect.stringMatching(/--logits.*--tokenizer/),
     });
   });
 });
 
-it("guesses a task by inputs and outputs", () => {
-  const guess = (inputs: string[], output: string) =>
+it("infers a task from inputs and outputs", () => {
+  const inferFrom = (inputs: string[], output: string) =>
     inferTask(model({ inputs, outputs: [output], nodes: [] }));
   expect(
-    guess(["input_ids: int64 [N, L]", "attention_mask: int64 [N, L]"], "y: float [N, 2]"),
+    inferFrom(["input_ids: int64 [N, L]", "attention_mask: int64 [N, L]"], "y: float [N, 2]"),
   ).toBe("text-classification");
-  expect(guess(["x: float [N, 3, 32, 32]"], "y: float [N, 10]")).toBe("image-classification");
-  expect(guess(["x: float [N, 32, 32, 3]"], "y: float [N, 10]")).toBe("image-classification");
-  expect(guess(["x: float [N, 3, 32, 32]"], "y: float [N, 3, 32, 32]")).toBe("tensor");
-  expect(guess(["x: float [N, 4]"], "y: float [N, 10]")).toBe("tensor");
+  expect(inferFrom(["x: float [N, 3, 32, 32]"], "y: float [N, 10]")).toBe("image-classification");
+  expect(inferFrom(["x: float [N, 32, 32, 3]"], "y: float [N, 10]")).toBe("image-classification");
+  expect(inferFrom(["x: float [N, 3, 32, 32]"], "y: float [N, 3, 32, 32]")).toBe("tensor");
+  expect(inferFrom(["x: float [N, 4]"], "y: float [N, 10]")).toBe("tensor");
 });

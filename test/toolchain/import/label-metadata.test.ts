@@ -1,4 +1,4 @@
-// Labels in a model's metadata, in the forms that exporters write.
+// Tests the parsing of labels in a model's metadata, in the forms that exporters write.
 import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
 import { readLabelMetadata, parseLabels } from "../../../src/toolchain/import/label-metadata.ts";
@@ -16,7 +16,7 @@ it.each([
   ],
   ["['cat', 'dog']", ["cat", "dog"]],
   ["cat\r\nhot dog\n\n", ["cat", "hot dog"]],
-])("reads %j", (text, labels) => {
+])("parses %j", (text, labels) => {
   expect(parseLabels(text)).toEqual(labels);
 });
 
@@ -32,11 +32,11 @@ it.each([
   "{",
   '[["cat"], ["dog"]]',
   "null",
-])("does not guess from %j", (text) => {
+])("rejects %j", (text) => {
   expect(parseLabels(text)).toBeUndefined();
 });
 
-it("looks for them under several names, whatever their case", () => {
+it("reads labels under several keys, ignoring case", () => {
   const sample = model({ outputs: [], nodes: [] });
   sample.metadataProps = [
     ["names", "unreadable"],

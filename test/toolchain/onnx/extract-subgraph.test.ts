@@ -1,4 +1,4 @@
-// Cutting a part out of a model: its halves run one after the other are the whole.
+// Tests the extraction of subgraphs: two halves that run one after the other equal the whole.
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { extractSubgraph } from "../../../src/toolchain/onnx/extract-subgraph.ts";
@@ -25,7 +25,7 @@ async function run(model: Model, values: NamedTensors): Promise<NamedTensors> {
 
 const namesOf = (list: readonly { readonly name: string }[]) => list.map(({ name }) => name);
 
-it("gives two halves that are the whole, for any graph and any values to cut at", async () => {
+it("splits any graph at any values into two halves that compute the whole", async () => {
   const [values = {}] = generateInputs([
     { name: "x", datatype: "FP32", shape: [-1, 4] },
     { name: "z", datatype: "FP32", shape: [-1, 4] },
@@ -34,24 +34,24 @@ it("gives two halves that are the whole, for any graph and any values to cut at"
     fc.asyncProperty(
       arbitraryModel,
       fc.array(fc.nat({ max: 1000 }), { minLength: 1, maxLength: 3 }),
-      async ({ model, valueNames: made }, picks) => {
-        const at = [...new Set(picks.map((pick) => made[pick % made.length] ?? ""))];
-        const wanted = namesOf(model.graph.output);
-        const head = extractSubgraph(model, { outputs: at });
-        const between = await run(head, values);
-        const rest = wanted.filter((name) => !at.includes(name));
+      async ({ model, valueNames }, picks) => {
+        const cuts = [...new Set(picks.map((pick) => valueNames[pick % valueNames.length] ?? ""))];
+        const outputNames = namesOf(model.graph.output);
+        const head = extractSubgraph(model, { outputs: cuts });
+        const headOutputs = await run(head, values);
+        const remaining = outputNames.filter((name) => !cuts.includes(name));
         const results =
-          rest.length === 0
-            ? between
+          remaining.length === 0
+            ? headOutputs
             : {
-                ...between,
-                ...(await run(extractSubgraph(model, { inputs: at, outputs: rest }), {
+                ...headOutputs,
+                ...(await run(extractSubgraph(model, { inputs: cuts, outputs: remaining }), {
                   ...values,
-                  ...between,
+                  ...headOutputs,
                 })),
               };
         const whole = await run(model, values);
-        for (const name of wanted) expect(results[name]).toEqual(whole[name]);
+        for (const name of outputNames) expect(results[name]).toEqual(whole[name]);
       },
     ),
     { numRuns: 150, seed: 1 },
@@ -82,33 +82,42 @@ const modelWithUnusedInput = () =>
     valueInfo: ["e: float [2]"],
   });
 
-it("takes along only what is needed, and what bodies read from outside", () => {
+it("includes only required nodes and inputs, including outer values that bodies read", () => {
   const head = extractSubgraph(modelWithUnusedInput(), { outputs: ["e"] });
-  expect([
-    namesOf(head.graph.input),
-    head.graph.node.map(({ opType }) => opType),
-    namesOf(head.graph.initializer),
-    namesOf(head.graph.output),
-  ]).toEqual([["x"], ["Add", "Exp"], ["w"], ["e"]]);
+  expect({
+    inputs: namesOf(head.graph.input),
+    operators: head.graph.node.map(({ opType }) => opType),
+    initializers: namesOf(head.graph.initializer),
+    outputs: namesOf(head.graph.output),
+  }).toEqual({
+    inputs: ["x"],
+    operators: ["Add", "Exp"],
+    initializers: ["w"],
+    outputs: ["e"],
+  });
   const tail = extractSubgraph(modelWithUnusedInput(), { inputs: ["e", "h"], outputs: ["y"] });
-  expect([
-    namesOf(tail.graph.input),
-    tail.graph.node.map(({ opType }) => opType),
-    namesOf(tail.graph.initializer),
-  ]).toEqual([["e", "c"], ["Identity", "If", "Neg"], ["k"]]);
+  expect({
+    inputs: namesOf(tail.graph.input),
+    operators: tail.graph.node.map(({ opType }) => opType),
+    initializers: namesOf(tail.graph.initializer),
+  }).toEqual({
+    inputs: ["e", "c"],
+    operators: ["Identity", "If", "Neg"],
+    initializers: ["k"],
+  });
   expect(parseModel(serializeModel(tail)).graph.input[0]?.type?.value.case).toBe("tensorType");
 });
 
 it.each([
-  [{ outputs: ["nothing"] }, '"nothing": the graph has no such value'],
-  [{ outputs: ["s"] }, '"s": the graph has no such value'],
-  [{ outputs: ["x"] }, '"x": no node of the part makes it'],
-  [{ inputs: ["e"], outputs: ["e"] }, '"e": no node of the part makes it'],
-  [{ outputs: ["p"] }, '"p": nothing tells its type'],
-])("refuses %j with the reason", (where, reason) => {
+  ["an unknown value", { outputs: ["nothing"] }, /"nothing": .*\bno such value/],
+  ["a value of a body", { outputs: ["s"] }, /"s": .*\bno such value/],
+  ["an input as output", { outputs: ["x"] }, /"x": no node/],
+  ["a boundary value as output", { inputs: ["e"], outputs: ["e"] }, /"e": no node/],
+  ["a value without a type", { outputs: ["p"] }, /"p": .*\btype/],
+])("rejects %s", (_, bounds, detail) => {
   const untyped = modelWithUnusedInput();
-  for (const one of untyped.graph.node) if (one.opType === "If") one.opType = "Unknown";
-  expect(() => extractSubgraph(untyped, where)).toThrow(
-    expect.objectContaining({ code: "not_cuttable", message: expect.stringContaining(reason) }),
+  for (const node of untyped.graph.node) if (node.opType === "If") node.opType = "Unknown";
+  expect(() => extractSubgraph(untyped, bounds)).toThrow(
+    expect.objectContaining({ code: "not_cuttable", detail: expect.stringMatching(detail) }),
   );
 });

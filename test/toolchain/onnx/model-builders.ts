@@ -1,4 +1,4 @@
-// Models of a few nodes, written down as short as it goes.
+// Builds models of a few nodes from a compact notation.
 import { create } from "@bufbuild/protobuf";
 import type { Model } from "../../../src/toolchain/onnx/model-file.ts";
 import {
@@ -16,7 +16,7 @@ import {
 import { makeNode } from "../../../src/toolchain/onnx/nodes.ts";
 import { toDataType, makeTensor } from "../../../src/toolchain/onnx/tensor-data.ts";
 
-/** `"x: float [N, 3]"`; without a type, `"x"`. */
+/** Parses `"x: float [N, 3]"`, or `"x"` without a type. */
 export function makeValueInfo(text: string): ValueInfoProto {
   const [, name = "", type, shape] = /^([^:]+)(?:: (\w+) \[(.*)\])?$/.exec(text) ?? [];
   if (type === undefined) return create(ValueInfoProtoSchema, { name });
@@ -37,7 +37,9 @@ export function makeValueInfo(text: string): ValueInfoProto {
   });
 }
 
-/** `"Add x y -> z"`: named as what it makes; `_` leaves an optional input out. */
+/**
+ * Parses `"Add x y -> z"`. The node is named after its first output; `_` omits an optional input.
+ */
 export function node(
   text: string,
   attributes: readonly AttributeProto[] = [],

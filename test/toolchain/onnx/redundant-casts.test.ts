@@ -1,4 +1,4 @@
-// Casts that change nothing go; those that round stay.
+// Tests the removal of casts without effect; casts that round remain.
 import { expect, it } from "vitest";
 import { removeRedundantCasts } from "../../../src/toolchain/onnx/redundant-casts.ts";
 import { makeIntAttribute } from "../../../src/toolchain/onnx/nodes.ts";
@@ -21,19 +21,19 @@ function remainingNodes(input: string, output: string, nodes: readonly NodeProto
 
 it.each<[string, string, NodeProto[], string[]]>([
   [
-    "to the type that it has",
+    "removes a cast to the value's own type",
     "x: float [1]",
     [cast("x", "float", "a"), node("Neg a -> y")],
     ["Neg x -> y"],
   ],
   [
-    "to a wider type and back",
+    "removes a cast to a wider type and back",
     "x: float16 [1]",
     [cast("x", "float", "a"), cast("a", "float16", "b"), node("Neg b -> y")],
     ["Neg x -> y"],
   ],
   [
-    "there and back twice",
+    "removes two round trips",
     "x: float16 [1]",
     [
       cast("x", "float", "a"),
@@ -45,7 +45,7 @@ it.each<[string, string, NodeProto[], string[]]>([
     ["Neg x -> y"],
   ],
   [
-    "but not what something else reads",
+    "keeps a cast with another reader",
     "x: float16 [1]",
     [
       cast("x", "float", "a"),
@@ -58,19 +58,19 @@ it.each<[string, string, NodeProto[], string[]]>([
     ["Cast x -> a", "Neg x -> n", "Where c a a -> w", "Cast w -> v", "Add n v -> y"],
   ],
   [
-    "but not to a narrower type and back: it rounds",
+    "keeps a cast to a narrower type and back, because it rounds",
     "x: float [1]",
     [cast("x", "float16", "a"), cast("a", "float", "b"), node("Neg b -> y")],
     ["Cast x -> a", "Cast a -> b", "Neg b -> y"],
   ],
   [
-    "an output keeps its name",
+    "keeps the name of an output",
     "x: float16 [1]",
     [cast("x", "float", "a"), cast("a", "float16", "y")],
     ["Identity x -> y"],
   ],
   [
-    "for what is in a body",
+    "removes a cast that bodies read",
     "x: float16 [1]",
     [
       cast("x", "float16", "a"),

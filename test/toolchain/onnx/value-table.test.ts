@@ -1,4 +1,4 @@
-// Where values come from, what types they have, and who reads them.
+// Tests the value table: origins, types and uses of values.
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { readFloatConstant } from "../../../src/toolchain/onnx/constants.ts";
@@ -28,36 +28,46 @@ function valueIn(model: Model, name: string) {
   return found;
 }
 
-describe("signatures", () => {
+describe("operator signatures", () => {
   const opsets = (version: number) =>
     opsetsOf({ opsetImport: [create(OperatorSetIdProtoSchema, { version: BigInt(version) })] });
 
-  it("is the newest that the model's version of the operators has", () => {
+  it("are the newest that the model's operator version includes", () => {
     const resize = node("Resize x roi scales -> y");
     expect(findSignature(resize, opsets(9))).toBeUndefined();
     expect(findSignature(resize, opsets(10))?.input(1)).toEqual({ type: "float" });
-    const later = findSignature(resize, opsets(22));
-    expect([later?.input(1), later?.input(2), later?.input(4)]).toEqual([
-      { variable: "T2", allowsFp16: true },
-      { type: "float" },
-      undefined,
-    ]);
+    const newest = findSignature(resize, opsets(22));
+    expect({
+      roi: newest?.input(1),
+      scales: newest?.input(2),
+      beyondLast: newest?.input(4),
+    }).toEqual({
+      roi: { variable: "T2", allowsFp16: true },
+      scales: { type: "float" },
+      beyondLast: undefined,
+    });
   });
 
-  it("knows what repeats, alike (Concat) or each of its own type (Loop)", () => {
+  it("repeat variadic operands with one type (Concat) or separate types (Loop)", () => {
     const concat = findSignature(node("Concat a b c -> y"), opsets(13));
     expect(concat?.input(7)).toEqual(concat?.input(0));
     const loop = findSignature(node("Loop n c a b -> y z"), opsets(13));
-    expect([loop?.input(0), loop?.input(1)]).toEqual([{ type: "int64" }, { type: "bool" }]);
+    expect({ count: loop?.input(0), condition: loop?.input(1) }).toEqual({
+      count: { type: "int64" },
+      condition: { type: "bool" },
+    });
     expect(loop?.input(3)).not.toEqual(loop?.input(2));
   });
 
-  it("knows ONNX Runtime's own operators, and none that it made up", () => {
-    const own = new Map([["com.microsoft", 1]]);
+  it("include ONNX Runtime's own operators, and no inherited property names", () => {
+    const contrib = new Map([["com.microsoft", 1]]);
     expect(
-      findSignature(node("SkipLayerNormalization x s g -> y", [], "com.microsoft"), own)?.output(1),
+      findSignature(
+        node("SkipLayerNormalization x s g -> y", [], "com.microsoft"),
+        contrib,
+      )?.output(1),
     ).toEqual({ type: "float" });
-    expect(findSignature(node("Relu x -> y"), own)).toBeUndefined();
+    expect(findSignature(node("Relu x -> y"), contrib)).toBeUndefined();
     expect(findSignature(node("constructor x -> y"), opsets(13))).toBeUndefined();
     expect(
       findSignature(node("Relu x -> y", [], "__proto__"), new Map([["__proto__", 1]])),
@@ -65,9 +75,9 @@ describe("signatures", () => {
   });
 });
 
-describe("types", () => {
-  it("come from inputs, initializers, signatures and attributes", () => {
-    const made = model({
+describe("types of values", () => {
+  it("derive from inputs, initializers, signatures and attributes", () => {
+    const typed = model({
       inputs: ["x: float [N, 4]", "ids: int64 [N]"],
       outputs: ["best"],
       constants: [floatTensor("w", [1]), int64Tensor("shape", [1])],
@@ -85,7 +95,7 @@ describe("types", () => {
         node("SequenceAt parts shape -> part"),
       ],
     });
-    expect(typesIn(made)).toEqual({
+    expect(typesIn(typed)).toEqual({
       x: "float",
       ids: "int64",
       w: "float",
@@ -106,8 +116,10 @@ describe("types", () => {
       part: "float",
     });
   });
+});
 
-  it("of operators that nobody knows come from value infos", () => {
+describe("types of values", () => {
+  it("derive from value infos for unknown operators", () => {
     const parts = {
       inputs: ["x: float [1]"],
       outputs: ["y: float16 [1]"],
@@ -117,7 +129,7 @@ describe("types", () => {
     expect(typesIn(model({ ...parts, valueInfo: ["h: int8 [1]"] }))).toMatchObject({ h: "int8" });
   });
 
-  it("cross into bodies and out of them", () => {
+  it("propagate into bodies and out of them", () => {
     const loopBody = graph({
       inputs: ["i", "go", "sum"],
       outputs: ["go_on", "next", "row"],
@@ -127,12 +139,12 @@ describe("types", () => {
         node("Cast next -> row", [makeIntAttribute("to", 10)]),
       ],
     });
-    const made = model({
+    const looped = model({
       inputs: ["n: int64 []", "start: double [2]", "step: double [2]"],
       outputs: ["last", "rows"],
       nodes: [node("Loop n _ start -> last rows", [subgraphAttribute("body", loopBody)])],
     });
-    expect(typesIn(made)).toMatchObject({
+    expect(typesIn(looped)).toMatchObject({
       i: "int64",
       go: "bool",
       sum: "double",
@@ -144,31 +156,31 @@ describe("types", () => {
   });
 });
 
-describe("uses", () => {
+describe("uses of values", () => {
   const branch = (name: string) =>
     subgraphAttribute(name, graph({ outputs: ["z"], nodes: [node("Add x y -> z")] }));
-  const made = model({
+  const branched = model({
     inputs: ["c: bool []", "x: float [1]"],
     outputs: ["x", "r"],
     nodes: [node("Relu x -> y"), node("If c -> r", [branch("then_branch"), branch("else_branch")])],
   });
 
-  it("are those in bodies as well", () => {
-    const uses = valueIn(made, "x").uses.map((use) =>
+  it("include uses in bodies", () => {
+    const uses = valueIn(branched, "x").uses.map((use) =>
       use.kind === "node" ? use.node.opType : `output ${use.position}`,
     );
     expect(uses).toEqual(["Relu", "Add", "Add", "output 0"]);
   });
 
-  it("are told apart where two bodies have values of one name", () => {
-    const both = buildValueTable(made).values.filter(({ name }) => name === "z");
-    expect(both.map(({ uses }) => uses.length)).toEqual([1, 1]);
-    expect(both[0]?.graph).not.toBe(both[1]?.graph);
+  it("are separate for equal names in two bodies", () => {
+    const sameNamed = buildValueTable(branched).values.filter(({ name }) => name === "z");
+    expect(sameNamed.map(({ uses }) => uses.length)).toEqual([1, 1]);
+    expect(sameNamed[0]?.graph).not.toBe(sameNamed[1]?.graph);
   });
 });
 
 describe("constants", () => {
-  it("are initializers and Constant nodes, but not what a caller may replace", () => {
+  it("are initializers and Constant nodes, but not defaults that a caller may override", () => {
     const parts = {
       inputs: ["x: float [1]", "w: float [1]"],
       outputs: ["y"],
@@ -189,33 +201,32 @@ describe("constants", () => {
   });
 });
 
-describe("what is no graph", () => {
+describe("an invalid graph", () => {
   it.each([
-    ["reads what nothing makes", [node("Add x nothing -> y")], 'make_y reads "nothing"'],
-    ["reads what comes later", [node("Relu y -> z"), node("Relu x -> y")], 'make_z reads "y"'],
+    ["reads an undefined value", [node("Add x nothing -> y")], /make_y .*"nothing"/],
+    ["reads a later value", [node("Relu y -> z"), node("Relu x -> y")], /make_z .*"y"/],
+    ["defines a value twice", [node("Relu x -> y"), node("Abs x -> y")], /"y"/],
     [
-      "makes a value twice",
-      [node("Relu x -> y"), node("Abs x -> y")],
-      'two values have the name "y"',
-    ],
-    [
-      "has a name that was not UTF-8",
+      "has a name that is not UTF-8",
       [node("Relu x -> \u{fffd}"), node("Relu x -> y")],
-      "not valid UTF-8",
+      /"\u{fffd}"/u,
     ],
-  ])("%s", (_, nodes, reason) => {
-    const made = model({ inputs: ["x: float [1]"], outputs: ["y"], nodes });
-    expect(() => buildValueTable(made)).toThrow(
+  ])("is rejected if it %s", (_, nodes, detail) => {
+    const broken = model({ inputs: ["x: float [1]"], outputs: ["y"], nodes });
+    expect(() => buildValueTable(broken)).toThrow(
       expect.objectContaining({
         code: "invalid_model_file",
-        message: expect.stringContaining(reason),
+        detail: expect.stringMatching(detail),
       }),
     );
   });
 
-  it("does not make its output", () => {
+  it("is rejected if its output is undefined", () => {
     expect(() => buildValueTable(model({ inputs: [], outputs: ["y"], nodes: [] }))).toThrow(
-      'the output of small reads "y"',
+      expect.objectContaining({
+        code: "invalid_model_file",
+        detail: expect.stringMatching(/output of small .*"y"/),
+      }),
     );
   });
 });

@@ -1,4 +1,5 @@
-// Graphs made at random, with all in them that passes look for: constants to compute, biases, Identity, bodies that read from outside.
+// Generates random graphs with the patterns that passes look for: foldable constants, biases,
+// Identity, bodies with outer reads.
 import fc from "fast-check";
 import type { Model } from "../../../src/toolchain/onnx/model-file.ts";
 import { makeIntAttribute, makeTensorAttribute } from "../../../src/toolchain/onnx/nodes.ts";
@@ -46,7 +47,7 @@ const branchAttribute = (name: string, a: string, b: string, y: string) =>
     }),
   );
 
-/** Of FP32 values [N, 4], one more such value. `a` and `b` are values read, `y` is the one made. */
+/** Creates nodes that compute `y` [N, 4] in FP32 from the values `a` and `b`. */
 const nodeFactories: readonly ((a: string, b: string, y: string) => NodeProto[])[] = [
   (a, _, y) => [node(`Tanh ${a} -> ${y}`)],
   (a, b, y) => [node(`Add ${a} ${b} -> ${y}`)],
@@ -93,7 +94,7 @@ const arbitraryIndex = fc.nat({ max: 1000 });
 
 export interface GeneratedModel {
   readonly model: Model;
-  /** Names of values that nodes of the main graph make, in order. */
+  /** Names of values that the main graph's nodes produce, in order. */
   readonly valueNames: readonly string[];
 }
 
@@ -105,7 +106,7 @@ export const arbitraryModel: fc.Arbitrary<GeneratedModel> = fc
     }),
     fc.array(arbitraryIndex, { minLength: 1, maxLength: 3 }),
   )
-  .map(([choices, wanted]) => {
+  .map(([choices, outputIndices]) => {
     const names = ["x", "z"];
     const nodes = choices.flatMap(([step, a, b], index) => {
       const [left = "x", right = "x", name] = [
@@ -117,9 +118,9 @@ export const arbitraryModel: fc.Arbitrary<GeneratedModel> = fc
       return nodeFactories[step % nodeFactories.length]?.(left, right, name) ?? [];
     });
     const valueNames = names.slice(2);
-    const outputs = [...new Set(wanted.map((index) => valueNames[index % valueNames.length]))].map(
-      (name) => `${name}: float [N, 4]`,
-    );
+    const outputs = [
+      ...new Set(outputIndices.map((index) => valueNames[index % valueNames.length])),
+    ].map((name) => `${name}: float [N, 4]`);
     return {
       model: model({
         opset: 17,
@@ -132,6 +133,6 @@ export const arbitraryModel: fc.Arbitrary<GeneratedModel> = fc
           .map((name) => `${name}: float [N, 4]`)
           .filter((info) => !outputs.includes(info)),
       }),
-      valueNames: valueNames,
+      valueNames,
     };
   });

@@ -1,4 +1,6 @@
-// Each pass on graphs of a few nodes: what is left of them, and that they answer as before.
+// Tests each pass on graphs of a few nodes: the remaining nodes, and unchanged outputs.
+// One file covers all passes, because they share the harness that compares outputs; it exceeds 300
+// lines.
 import { describe, expect, it } from "vitest";
 import { readFloatConstant } from "../../../src/toolchain/onnx/constants.ts";
 import { type Model, parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
@@ -40,7 +42,7 @@ function readConstant(model: Model, name: string): number[] | undefined {
   return numbers && [...numbers];
 }
 
-/** Runs a pass on the graph, and what is left on made-up inputs beside the original. */
+/** Runs a pass on the graph, and verifies the outputs against the original on generated inputs. */
 async function runPass(parts: ModelSpec, pass: (model: Model) => number | Promise<number>) {
   const before = serializeModel(model(parts));
   const changed = parseModel(before);
@@ -55,12 +57,12 @@ const random = seededRandom(3);
 const numbers = (name: string, ...dims: number[]) =>
   floatTensor(
     name,
-    Array.from({ length: dims.reduce((all, size) => all * size, 1) }, () => random() - 0.5),
+    Array.from({ length: dims.reduce((product, size) => product * size, 1) }, () => random() - 0.5),
     dims,
   );
-const branches = (then: GraphProto, otherwise: GraphProto) => [
-  subgraphAttribute("then_branch", then),
-  subgraphAttribute("else_branch", otherwise),
+const branches = (thenBody: GraphProto, elseBody: GraphProto) => [
+  subgraphAttribute("then_branch", thenBody),
+  subgraphAttribute("else_branch", elseBody),
 ];
 
 describe("remove-unused", () => {
@@ -87,26 +89,31 @@ describe("remove-unused", () => {
       },
       removeUnused,
     );
-    expect([
+    expect({
       changes,
       nodes,
-      namesOf(changed.graph.initializer),
-      namesOf(changed.graph.valueInfo),
-    ]).toEqual([7, ["Relu x -> h", "If c -> y"], ["b"], ["h"]]);
-    expect(namesOf(changed.graph.input)).toEqual(["x", "c", "extra"]); // callers may give it
-    expect(
-      changed.graph.node[1]?.attribute.map(({ g }) => [
-        g?.node.length,
-        g?.initializer.length,
-        g?.valueInfo.length,
-      ]),
-    ).toEqual([
-      [1, 0, 0],
-      [1, 0, 0],
-    ]);
+      initializers: namesOf(changed.graph.initializer),
+      valueInfo: namesOf(changed.graph.valueInfo),
+    }).toEqual({
+      changes: 7,
+      nodes: ["Relu x -> h", "If c -> y"],
+      initializers: ["b"],
+      valueInfo: ["h"],
+    });
+    // Callers may pass the unused input, so it remains.
+    expect(namesOf(changed.graph.input)).toEqual(["x", "c", "extra"]);
+    const bodySizes = changed.graph.node[1]?.attribute.map(({ g }) => ({
+      nodes: g?.node.length,
+      initializers: g?.initializer.length,
+      valueInfo: g?.valueInfo.length,
+    }));
+    const reduced = { nodes: 1, initializers: 0, valueInfo: 0 };
+    expect(bodySizes).toEqual([reduced, reduced]);
   });
+});
 
-  it("removes a node with a body that nothing reads, and what only the body reads", async () => {
+describe("remove-unused", () => {
+  it("removes an unread node with a body, and the values that only the body reads", async () => {
     const inner = graph({ outputs: ["s"], nodes: [node("Identity h -> s")] });
     const { nodes } = await runPass(
       {
@@ -124,12 +131,13 @@ describe("remove-unused", () => {
   });
 });
 
+const vectorInput = ["x: float [N, 2]"];
+
 describe("remove-identity", () => {
-  const x = ["x: float [N, 2]"];
-  it("removes chains, and keeps the names of outputs", async () => {
+  it("removes chains and keeps the names of outputs", async () => {
     const { changes, nodes } = await runPass(
       {
-        inputs: x,
+        inputs: vectorInput,
         outputs: ["y: float [N, 2]"],
         nodes: [
           node("Relu x -> a"),
@@ -141,13 +149,16 @@ describe("remove-identity", () => {
       },
       removeIdentity,
     );
-    expect([changes, nodes]).toEqual([3, ["Relu x -> y", "Neg y -> unread"]]);
+    expect({ changes, nodes }).toEqual({
+      changes: 3,
+      nodes: ["Relu x -> y", "Neg y -> unread"],
+    });
   });
 
-  it("keeps what gives an input, a constant, or one value as two outputs", async () => {
+  it("keeps an Identity of an input, of a constant, and of a value with two outputs", async () => {
     const { nodes } = await runPass(
       {
-        inputs: x,
+        inputs: vectorInput,
         outputs: ["p: float [N, 2]", "k: float [2]", "r: float [N, 2]", "s: float [N, 2]"],
         constants: [floatTensor("c", [1, 2])],
         nodes: [
@@ -161,11 +172,13 @@ describe("remove-identity", () => {
     );
     expect(nodes).toEqual(["Identity x -> p", "Identity c -> k", "Relu x -> r", "Identity r -> s"]);
   });
+});
 
-  it("keeps Dropout where its mask is read, or where it trains", async () => {
+describe("remove-identity", () => {
+  it("keeps Dropout if its mask is read or it trains", async () => {
     const masked = await runPass(
       {
-        inputs: x,
+        inputs: vectorInput,
         outputs: ["y: float [N, 2]", "m: bool [N, 2]"],
         nodes: [node("Dropout x -> y m")],
       },
@@ -173,25 +186,30 @@ describe("remove-identity", () => {
     );
     expect(masked.changes).toBe(0);
     const training = model({
-      inputs: [...x, "t: bool []"],
+      inputs: [...vectorInput, "t: bool []"],
       outputs: ["y: float [N, 2]"],
       nodes: [node("Dropout x _ t -> a"), node("Relu a -> y")],
     });
     expect(removeIdentity(training)).toBe(0);
-    const old = (is_test: number) =>
+    const oldDropout = (is_test: number) =>
       model({
         opset: 6,
-        inputs: x,
+        inputs: vectorInput,
         outputs: ["y: float [N, 2]"],
         nodes: [
           node("Dropout x -> a", [makeIntAttribute("is_test", is_test)]),
           node("Relu a -> y"),
         ],
       });
-    expect([removeIdentity(old(0)), removeIdentity(old(1))]).toEqual([0, 1]);
+    expect({
+      training: removeIdentity(oldDropout(0)),
+      inference: removeIdentity(oldDropout(1)),
+    }).toEqual({ training: 0, inference: 1 });
   });
+});
 
-  it("lets bodies read what is outside, but not a name that stands for two values", async () => {
+describe("remove-identity", () => {
+  it("redirects reads in bodies, unless the name is ambiguous", async () => {
     const parts = (inner: string): ModelSpec => ({
       inputs: ["x: float [2]", "c: bool []"],
       outputs: ["y: float [2]"],
@@ -221,10 +239,10 @@ describe("remove-identity", () => {
   });
 });
 
-describe("fold-constants", () => {
-  const fold = (model: Model) => foldConstants(model, { runtime });
+const fold = (model: Model) => foldConstants(model, { runtime });
 
-  it("computes what no input reaches, through several steps and in bodies, and makes Constants initializers", async () => {
+describe("fold-constants", () => {
+  it("folds values that depend on no input, over several steps and in bodies", async () => {
     const inner = graph({
       outputs: ["s"],
       nodes: [node("Mul two half -> one"), node("Add x one -> s")],
@@ -249,18 +267,24 @@ describe("fold-constants", () => {
       },
       fold,
     );
-    expect([changes, nodes]).toEqual([8, ["If c -> p", "Add p doubled -> q", "Add q tens -> y"]]);
-    expect([readConstant(changed, "doubled"), readConstant(changed, "tens")]).toEqual([
-      [2, 4, 6],
-      [10],
-    ]);
+    expect({
+      changes,
+      nodes,
+      doubled: readConstant(changed, "doubled"),
+      tens: readConstant(changed, "tens"),
+    }).toEqual({
+      changes: 8,
+      nodes: ["If c -> p", "Add p doubled -> q", "Add q tens -> y"],
+      doubled: [2, 4, 6],
+      tens: [10],
+    });
     expect(changed.graph.node[0]?.attribute.map(({ g }) => g && describeNodes(g))).toEqual([
       ["Add x one -> s"],
       ["Add x one -> s"],
     ]);
   });
 
-  it("computes a constant output with each request, and so keeps the graph one with nodes", async () => {
+  it("keeps computing a constant output, so that the graph still has nodes", async () => {
     const { nodes } = await runPass(
       {
         inputs: ["x: float [1]"],
@@ -272,8 +296,10 @@ describe("fold-constants", () => {
     );
     expect(nodes).toEqual(["Sqrt c -> k", "Add x k -> y"]);
   });
+});
 
-  it("stores nothing that is much larger than what it is made from, and computes nothing that is huge", async () => {
+describe("fold-constants", () => {
+  it("does not store results much larger than their sources, and does not compute huge ones", async () => {
     const parts = (...size: number[]): ModelSpec => ({
       inputs: ["x: float [1]"],
       outputs: ["y: float [1]"],
@@ -284,7 +310,8 @@ describe("fold-constants", () => {
         node("Add x sum -> y"),
       ],
     });
-    expect((await runPass(parts(100, 100), fold)).nodes).toEqual(["Add x sum -> y"]); // the sum is small
+    // The sum is small, although the summands are not.
+    expect((await runPass(parts(100, 100), fold)).nodes).toEqual(["Add x sum -> y"]);
     const growing = (rows: number): ModelSpec => ({
       inputs: ["x: float [1]"],
       outputs: ["y: float [1, 100]"],
@@ -302,7 +329,7 @@ describe("fold-constants", () => {
     expect(await fold(huge)).toBe(0);
   });
 
-  it("leaves a weight alone that others read as it is: two copies would be larger than one", async () => {
+  it("keeps a computation from a weight with other readers, because a copy would add bytes", async () => {
     const parts = (...more: ReturnType<typeof node>[]): ModelSpec => ({
       inputs: ["x: float [1, 200]"],
       outputs: ["y: float [1, 200]"],
@@ -313,8 +340,10 @@ describe("fold-constants", () => {
     expect((await runPass(parts(node("Relu h -> y")), fold)).changes).toBe(1);
     expect((await runPass(parts(node("MatMul h w -> y")), fold)).changes).toBe(0);
   });
+});
 
-  it("leaves random numbers, 8-bit weights, and what the runtime cannot compute as they are", async () => {
+describe("fold-constants", () => {
+  it("keeps random numbers, 8-bit weights, and nodes that the runtime cannot compute", async () => {
     const nodes = [
       node("DequantizeLinear q scale -> w"),
       node("RandomUniform -> r", [intListAttribute("shape", [1])]),
@@ -338,7 +367,7 @@ describe("fold-constants", () => {
     expect(await fold(changed)).toBe(0);
   });
 
-  it("goes on where one node of many fails", async () => {
+  it("continues if one of many nodes fails", async () => {
     const changed = model({
       inputs: ["x: float [2]"],
       outputs: ["y: float [2]"],
@@ -355,19 +384,19 @@ describe("fold-constants", () => {
   });
 });
 
-describe("fold-batch-norm", () => {
-  const parameters = (channels: number) => [
-    numbers("scale", channels),
-    numbers("shift", channels),
-    numbers("mean", channels),
-    floatTensor(
-      "variance",
-      Array.from({ length: channels }, (_, index) => 0.5 + index),
-    ),
-  ];
-  const norm = "BatchNormalization h scale shift mean variance -> y";
-  const image = ["x: float [N, 4, 5, 5]"];
+const normParameters = (channels: number) => [
+  numbers("scale", channels),
+  numbers("shift", channels),
+  numbers("mean", channels),
+  floatTensor(
+    "variance",
+    Array.from({ length: channels }, (_, index) => 0.5 + index),
+  ),
+];
+const norm = "BatchNormalization h scale shift mean variance -> y";
+const normInputs = ["x: float [N, 4, 5, 5]"];
 
+describe("fold-batch-norm", () => {
   it.each([
     ["Conv with a bias", "Conv x w b -> h", [numbers("w", 6, 4, 3, 3), numbers("b", 6)], 6],
     [
@@ -403,20 +432,22 @@ describe("fold-batch-norm", () => {
     ) => {
       const { changes, changed } = await runPass(
         {
-          inputs: image,
+          inputs: normInputs,
           outputs: [`y: float [N, ${channels}, H, W]`],
-          constants: [...constants, ...parameters(channels)],
+          constants: [...constants, ...normParameters(channels)],
           nodes: [node(layer, attributes), node(norm, [floatAttribute("epsilon", 0.01)])],
         },
         foldBatchNorm,
       );
-      expect([
+      expect({
         changes,
-        changed.graph.node.map(({ opType, output }) => [opType, ...output]),
-      ]).toEqual([1, [[layer.split(" ")[0], "y"]]]);
+        layers: changed.graph.node.map(({ opType, output }) => ({ opType, output })),
+      }).toEqual({ changes: 1, layers: [{ opType: layer.split(" ")[0], output: ["y"] }] });
     },
   );
+});
 
+describe("fold-batch-norm", () => {
   it.each([
     [
       "a row of biases",
@@ -436,33 +467,37 @@ describe("fold-batch-norm", () => {
       {
         inputs: ["x: float [N, 4]"],
         outputs: ["y: float [N, 6]"],
-        constants: [...constants, ...parameters(6)],
+        constants: [...constants, ...normParameters(6)],
         nodes: [node(layer, attributes), node(norm)],
       },
       foldBatchNorm,
     );
     expect(nodes).toEqual(["Gemm x h_weights h_bias -> y"]);
   });
+});
 
-  it("gives two layers of the same weights weights of their own", async () => {
+describe("fold-batch-norm", () => {
+  it("gives layers with shared weights separate weights", async () => {
     const { changes } = await runPass(
       {
-        inputs: image,
+        inputs: normInputs,
         outputs: ["y: float [N, 4, 5, 5]", "z: float [N, 4, 5, 5]"],
-        constants: [numbers("w", 4, 4, 1, 1), ...parameters(4)],
+        constants: [numbers("w", 4, 4, 1, 1), ...normParameters(4)],
         nodes: [node("Conv x w -> h"), node(norm), node("Conv x w -> z")],
       },
       foldBatchNorm,
     );
     expect(changes).toBe(1);
   });
+});
 
-  it("leaves alone what something else reads, what trains, and what has no constants", () => {
+describe("fold-batch-norm", () => {
+  it("keeps nodes whose layer has other readers, that train, or whose weights are not constant", () => {
     const parts = (nodes: ModelSpec["nodes"], more: Partial<ModelSpec> = {}) =>
       model({
-        inputs: [...image, "v: float [4, 4, 1, 1]"],
+        inputs: [...normInputs, "v: float [4, 4, 1, 1]"],
         outputs: ["y"],
-        constants: [numbers("w", 4, 4, 1, 1), ...parameters(4)],
+        constants: [numbers("w", 4, 4, 1, 1), ...normParameters(4)],
         nodes,
         ...more,
       });
@@ -483,34 +518,36 @@ describe("fold-batch-norm", () => {
   });
 });
 
-describe("merge-bias", () => {
-  const image = ["x: float [N, 3, 5, 5]"];
-  const conv = (constants: ModelSpec["constants"], nodes: ModelSpec["nodes"]) => ({
-    inputs: image,
-    outputs: ["y: float [N, 4, H, W]"],
-    constants: [numbers("w", 4, 3, 3, 3), ...(constants ?? [])],
-    nodes,
-  });
+const biasInputs = ["x: float [N, 3, 5, 5]"];
+const convSpec = (constants: ModelSpec["constants"], nodes: ModelSpec["nodes"]) => ({
+  inputs: biasInputs,
+  outputs: ["y: float [N, 4, H, W]"],
+  constants: [numbers("w", 4, 3, 3, 3), ...(constants ?? [])],
+  nodes,
+});
 
+describe("merge-bias", () => {
   it.each([
     ["[4, 1, 1]", [numbers("c", 4, 1, 1)]],
     ["[1, 4, 1, 1]", [numbers("c", 1, 4, 1, 1)]],
     ["a scalar", [numbers("c")]],
-  ])("takes %s into Conv, on either side of Add", async (_, constants) => {
+  ])("merges %s into Conv, on either side of Add", async (_, constants) => {
     for (const add of ["Add h c -> y", "Add c h -> y"]) {
       const { nodes } = await runPass(
-        conv([...constants, numbers("b", 4)], [node("Conv x w b -> h"), node(add)]),
+        convSpec([...constants, numbers("b", 4)], [node("Conv x w b -> h"), node(add)]),
         mergeBias,
       );
       expect(nodes).toEqual(["Conv x w h_bias -> y"]);
     }
   });
+});
 
-  it("leaves alone what is no bias: one number a column, and more dimensions than the layer has", async () => {
+describe("merge-bias", () => {
+  it("keeps summands that vary by column, or have more dimensions than the layer", async () => {
     expect(
       (
         await runPass(
-          conv([numbers("c", 3)], [node("Conv x w -> h"), node("Add h c -> y")]),
+          convSpec([numbers("c", 3)], [node("Conv x w -> h"), node("Add h c -> y")]),
           mergeBias,
         )
       ).changes,
@@ -519,7 +556,10 @@ describe("merge-bias", () => {
       (
         await runPass(
           {
-            ...conv([numbers("c", 1, 1, 4, 1, 1)], [node("Conv x w -> h"), node("Add h c -> y")]),
+            ...convSpec(
+              [numbers("c", 1, 1, 4, 1, 1)],
+              [node("Conv x w -> h"), node("Add h c -> y")],
+            ),
             outputs: ["y: float [1, N, 4, H, W]"],
           },
           mergeBias,
@@ -553,11 +593,13 @@ describe("merge-bias", () => {
       ).changes,
     ).toBe(0);
   });
+});
 
-  it("makes MatMul of two dimensions a Gemm", async () => {
+describe("merge-bias", () => {
+  it("turns a two-dimensional MatMul into Gemm", async () => {
     const flat = await runPass(
       {
-        inputs: image,
+        inputs: biasInputs,
         outputs: ["y: float [N, 4]"],
         constants: [numbers("w", 75, 4), numbers("c", 4)],
         nodes: [node("Flatten x -> f"), node("MatMul f w -> h"), node("Add c h -> y")],
@@ -577,7 +619,7 @@ describe("merge-bias", () => {
     expect(long.changes).toBe(0);
   });
 
-  it("puts beta into the bias that Gemm has", async () => {
+  it("includes beta in Gemm's existing bias", async () => {
     const { nodes, changed } = await runPass(
       {
         inputs: ["x: float [N, 1]"],
@@ -591,12 +633,15 @@ describe("merge-bias", () => {
       },
       mergeBias,
     );
-    expect([nodes, readConstant(changed, "h_bias")]).toEqual([["Gemm x w h_bias -> y"], [11, 22]]);
+    expect({ nodes, bias: readConstant(changed, "h_bias") }).toEqual({
+      nodes: ["Gemm x w h_bias -> y"],
+      bias: [11, 22],
+    });
   });
 });
 
 describe("dedupe-initializers", () => {
-  it("keeps one of equal constants, not of equal numbers in other shapes or types", async () => {
+  it("merges equal constants, but not equal numbers in other shapes or types", async () => {
     const { changes, nodes, changed } = await runPass(
       {
         inputs: ["x: float [2]"],
@@ -616,14 +661,14 @@ describe("dedupe-initializers", () => {
       },
       dedupeInitializers,
     );
-    expect([changes, nodes[1], namesOf(changed.graph.initializer)]).toEqual([
-      1,
-      "Mul h a -> g",
-      ["a", "c", "d"],
-    ]);
+    expect({
+      changes,
+      reader: nodes[1],
+      initializers: namesOf(changed.graph.initializer),
+    }).toEqual({ changes: 1, reader: "Mul h a -> g", initializers: ["a", "c", "d"] });
   });
 
-  it("keeps those that are outputs, or inputs' defaults", () => {
+  it("keeps outputs, and defaults of inputs", () => {
     const changed = model({
       inputs: ["x: float [1]", "a: float [1]"],
       outputs: ["y", "b"],
@@ -635,7 +680,7 @@ describe("dedupe-initializers", () => {
   });
 });
 
-it("freeze-defaults makes constants of weights that are listed as inputs, and raises the format's version where it asks for them", () => {
+it("freeze-defaults turns weights that are listed as inputs into constants, and raises the format's version if necessary", () => {
   const changed = model({
     irVersion: 3,
     inputs: ["x: float [1]", "w: float [1]"],
@@ -644,9 +689,9 @@ it("freeze-defaults makes constants of weights that are listed as inputs, and ra
     nodes: [node("Add x w -> y")],
   });
   changed.graph.input.push(makeValueInfo("v: float [1]"));
-  expect([freezeInitializers(changed), namesOf(changed.graph.input), changed.irVersion]).toEqual([
-    1,
-    ["x", "v"],
-    4n,
-  ]);
+  expect({
+    count: freezeInitializers(changed),
+    inputs: namesOf(changed.graph.input),
+    irVersion: changed.irVersion,
+  }).toEqual({ count: 1, inputs: ["x", "v"], irVersion: 4n });
 });

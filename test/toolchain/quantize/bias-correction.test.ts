@@ -1,4 +1,4 @@
-// The mean error of layers, taken back by their biases.
+// Tests that corrected biases remove the mean error of quantized layers.
 import { describe, expect, it } from "vitest";
 import type { Model } from "../../../src/toolchain/onnx/model-file.ts";
 import { correctBiases } from "../../../src/toolchain/quantize/bias-correction.ts";
@@ -11,7 +11,7 @@ import { floatTensor, model, node } from "../onnx/model-builders.ts";
 import { cloneModel, fp32Tensor, randomFp32Tensor, runModel, runtime } from "./run-model.ts";
 import { buildNetwork } from "./random-network.ts";
 
-/** The mean of each output over the samples. */
+/** Returns the mean of each output over the samples. */
 async function measureMeans(
   net: Model,
   samples: readonly { readonly x: ReturnType<typeof fp32Tensor> }[],
@@ -29,31 +29,31 @@ async function measureMeanErrors(
   net: Model,
   samples: readonly { readonly x: ReturnType<typeof fp32Tensor> }[],
   width: number,
-  correct: boolean,
+  shouldCorrect: boolean,
 ) {
   const ranges = selectRanges(net, await collectHistograms(runtime, net, samples), {
     kind: "minmax",
   });
   const [expected, changed] = [await measureMeans(net, samples, width), cloneModel(net)];
-  const steps: string[] = [];
-  const corrected = correct
-    ? await correctBiases(runtime, changed, ranges, samples, { perChannel: false }, (done, of) =>
-        steps.push(`${done} of ${of}`),
+  const progress: string[] = [];
+  const corrected = shouldCorrect
+    ? await correctBiases(runtime, changed, ranges, samples, { perChannel: false }, (done, total) =>
+        progress.push(`${done} of ${total}`),
       )
     : [];
   quantizeStatic(changed, ranges, { perChannel: false });
-  const found = await measureMeans(changed, samples, width);
+  const quantizedMeans = await measureMeans(changed, samples, width);
   return {
     largest: Math.max(
-      ...expected.map((mean, index) => Math.abs(mean - (found[index] ?? Number.NaN))),
+      ...expected.map((mean, index) => Math.abs(mean - (quantizedMeans[index] ?? Number.NaN))),
     ),
     corrected,
-    steps,
+    progress,
   };
 }
 
 describe("bias correction", () => {
-  it("takes back the mean error of a network of several layers", async () => {
+  it("removes most of the mean error of a network with several layers", async () => {
     const net = buildNetwork({
       blocks: ["conv", "relu", "depthwise", "relu", "conv"],
       bias: true,
@@ -73,10 +73,12 @@ describe("bias correction", () => {
       "make_v4",
       "make_y",
     ]);
-    expect(after.steps.at(-1)).toBe("4 of 4");
+    expect(after.progress.at(-1)).toBe("4 of 4");
   });
+});
 
-  it("gives a bias to a layer that has none, and corrects what is added to a MatMul", async () => {
+describe("bias correction", () => {
+  it("adds a bias to a layer without one, and corrects the summand of a MatMul", async () => {
     const net = model({
       inputs: ["x: float [N, 2]"],
       outputs: ["y: float [N, 2]"],
@@ -101,7 +103,7 @@ describe("bias correction", () => {
     expect(after.largest).toBeLessThan(before.largest / 4);
   });
 
-  it("leaves a MatMul alone that nothing is added to", async () => {
+  it("does not change a MatMul without a summand", async () => {
     const net = model({
       inputs: ["x: float [N, 2]"],
       outputs: ["y: float [N, 2]"],

@@ -1,4 +1,4 @@
-// Factors that move from one layer to the next.
+// Tests cross-layer equalization: factors move from one layer to the next.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Model } from "../../../src/toolchain/onnx/model-file.ts";
@@ -28,7 +28,7 @@ const constant = ({ graph }: Model, name: string) =>
     .filter((tensor) => tensor.name === name)
     .flatMap((tensor) => [...readFloats(tensor)]);
 
-describe("equalisation", () => {
+describe("cross-layer equalization", () => {
   it("gives each channel the same largest weight in both layers", () => {
     const net = model({
       inputs: ["x: float [1, 1, 2, 2]"],
@@ -40,16 +40,16 @@ describe("equalisation", () => {
       ],
       nodes: [node("Conv x w1 b1 -> h"), node("Relu h -> r"), node("Conv r w2 -> y")],
     });
-    // sqrt(8 / 0.5) = 4 and sqrt(0.5 / 2) = 1/2
+    // The factors are sqrt(8 / 0.5) = 4 and sqrt(0.5 / 2) = 1/2.
     expect(equalizeLayers(net)).toEqual([{ first: "make_h", second: "make_y", largestFactor: 4 }]);
-    expect([constant(net, "w1"), constant(net, "b1"), constant(net, "w2")]).toEqual([
-      [2, -1],
-      [1, 2],
-      [2, 1],
-    ]);
+    expect({
+      w1: constant(net, "w1"),
+      b1: constant(net, "b1"),
+      w2: constant(net, "w2"),
+    }).toEqual({ w1: [2, -1], b1: [1, 2], w2: [2, 1] });
   });
 
-  it("goes through depthwise layers, one input channel for each of their outputs", () => {
+  it("continues through depthwise layers, which have one input channel per output channel", () => {
     const net = buildNetwork({
       blocks: ["conv", "relu", "depthwise", "relu", "conv"],
       bias: true,
@@ -60,7 +60,7 @@ describe("equalisation", () => {
       "make_v2 make_v4",
       "make_v4 make_y",
     ]);
-    const largest = (name: string) =>
+    const largestWeights = (name: string) =>
       [0, 1, 2, 3].map((channel) =>
         Math.max(
           ...constant(net, name)
@@ -68,15 +68,19 @@ describe("equalisation", () => {
             .map(Math.abs),
         ),
       );
-    const [depthwise, after] = [largest("w2"), constant(net, "w4")];
-    const taken = [0, 1, 2, 3].map((channel) =>
-      Math.max(...after.filter((_, index) => Math.floor(index / 9) % 4 === channel).map(Math.abs)),
+    const [depthwise, nextWeights] = [largestWeights("w2"), constant(net, "w4")];
+    const nextLargest = [0, 1, 2, 3].map((channel) =>
+      Math.max(
+        ...nextWeights.filter((_, index) => Math.floor(index / 9) % 4 === channel).map(Math.abs),
+      ),
     );
     for (const channel of [0, 1, 2, 3])
-      expect(depthwise[channel]).toBeCloseTo(taken[channel] ?? 0, 2);
+      expect(depthwise[channel]).toBeCloseTo(nextLargest[channel] ?? 0, 2);
   });
+});
 
-  it("changes no output of any network", async () => {
+describe("cross-layer equalization", () => {
+  it("preserves the outputs of any network", async () => {
     await fc.assert(
       fc.asyncProperty(arbitraryNetwork, async (plan) => {
         const net = buildNetwork(plan);
@@ -90,8 +94,10 @@ describe("equalisation", () => {
       { numRuns: 60, seed: 1 },
     );
   });
+});
 
-  it("takes in what a Gemm is multiplied with, and what is added to a MatMul", async () => {
+describe("cross-layer equalization", () => {
+  it("includes the factors of a Gemm, and the summand of a MatMul", async () => {
     const net = model({
       inputs: ["x: float [1, 2]"],
       outputs: ["y: float [1, 2]"],
@@ -122,7 +128,7 @@ describe("equalisation", () => {
     ).toBeLessThan(1e-3);
   });
 
-  it("leaves a layer alone whose bias is one number for all channels", async () => {
+  it("skips a layer with a single bias for all channels", async () => {
     const net = model({
       inputs: ["x: float [1, 2]"],
       outputs: ["y: float [1, 2]"],
@@ -138,8 +144,10 @@ describe("equalisation", () => {
     const x = randomFp32Tensor([1, 2], 3);
     expect(await runModel(net, { x })).toEqual(await runModel(before, { x }));
   });
+});
 
-  it("leaves pairs alone whose weights, or whose result, others read as well", () => {
+describe("cross-layer equalization", () => {
+  it("skips pairs whose weights or result have other readers", () => {
     const shared = model({
       inputs: ["x: float [1, 2]"],
       outputs: ["y: float [1, 2]", "r: float [1, 2]"],
@@ -154,31 +162,35 @@ describe("equalisation", () => {
     expect(equalizeLayers(shared)).toEqual([]);
   });
 
-  it("makes ReLU of ReLU6 only where that is asked for", () => {
+  it("replaces ReLU6 by ReLU only on request", () => {
     const plan = { blocks: ["conv", "relu6", "conv"] as const, bias: false, seed: 1 };
-    const [kept, replaced] = [buildNetwork(plan), buildNetwork(plan)];
-    expect(equalizeLayers(kept)).toHaveLength(1); // the last convolution and the Gemm
+    const [unchanged, replaced] = [buildNetwork(plan), buildNetwork(plan)];
+    // The only pair consists of the last convolution and the Gemm.
+    expect(equalizeLayers(unchanged)).toHaveLength(1);
     expect(equalizeLayers(replaced, { replaceRelu6: true })).toHaveLength(2);
     expect(describeNodes(replaced)).toContain("Relu v0 -> v1");
   });
+});
 
-  it("takes factors out again that make one scale for all weights lose much", async () => {
-    // Channels of the first layer are 1 to 2,187 times as large as they were, and taken as much less of by the second.
+describe("cross-layer equalization", () => {
+  it("restores the precision of a common scale for channels of different size", async () => {
+    // The first layer's channels grow by factors of 1 to 2,187, and the second layer compensates
+    // for them.
     const factors = Array.from({ length: 8 }, (_, channel) => 3 ** channel);
-    const even = (seed: number) => [...randomFp32Tensor([64], seed).data];
-    const net = () =>
+    const randomWeights = (seed: number) => [...randomFp32Tensor([64], seed).data];
+    const unevenModel = () =>
       model({
         inputs: ["x: float [N, 8]"],
         outputs: ["y: float [N, 8]"],
         constants: [
           floatTensor(
             "w1",
-            even(1).map((value, index) => value * (factors[index % 8] ?? 1)),
+            randomWeights(1).map((value, index) => value * (factors[index % 8] ?? 1)),
             [8, 8],
           ),
           floatTensor(
             "w2",
-            even(2).map((value, index) => value / (factors[index >> 3] ?? 1)),
+            randomWeights(2).map((value, index) => value / (factors[index >> 3] ?? 1)),
             [8, 8],
           ),
         ],
@@ -188,9 +200,9 @@ describe("equalisation", () => {
       x: randomFp32Tensor([1, 8], seed),
     }));
     const signalToNoise = async (original: Model) => {
-      const quantised = cloneModel(original);
+      const quantized = cloneModel(original);
       quantizeStatic(
-        quantised,
+        quantized,
         selectRanges(original, await collectHistograms(runtime, original, samples), {
           kind: "minmax",
         }),
@@ -198,12 +210,12 @@ describe("equalisation", () => {
       );
       const [difference] = await (
         await ReferenceOutputs.record(runtime, serializeModel(original), samples)
-      ).compare(runtime, serializeModel(quantised));
+      ).compare(runtime, serializeModel(quantized));
       return difference?.sqnrDb ?? 0;
     };
-    const equalised = net();
-    equalizeLayers(equalised);
-    expect(await signalToNoise(net())).toBeLessThan(15);
-    expect(await signalToNoise(equalised)).toBeGreaterThan(30);
+    const equalized = unevenModel();
+    equalizeLayers(equalized);
+    expect(await signalToNoise(unevenModel())).toBeLessThan(15);
+    expect(await signalToNoise(equalized)).toBeGreaterThan(30);
   });
 });

@@ -1,4 +1,4 @@
-// Graphs whose activations become integers as they come.
+// Tests dynamic quantization, which quantizes activations at run time.
 import { describe, expect, it } from "vitest";
 import { makeIntAttribute } from "../../../src/toolchain/onnx/nodes.ts";
 import { serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
@@ -45,8 +45,8 @@ const denseModel = () =>
     ],
   });
 
-describe("dynamic quantisation", () => {
-  it("multiplies integers with the scale that the activation has just then", async () => {
+describe("dynamic quantization", () => {
+  it("multiplies integers, with the scale of the activation at run time", async () => {
     const original = model({
       inputs: ["x: float [N, 2]"],
       outputs: ["y: float [N, 1]"],
@@ -55,8 +55,8 @@ describe("dynamic quantisation", () => {
     });
     const { model: changed, report } = quantizeModel(original);
     expect(describeNodes(changed)).toEqual([
-      "DynamicQuantizeLinear x -> x_quantised x_scale x_zero_point",
-      "MatMulInteger x_quantised w_quantised x_zero_point w_zero_point -> y_sums",
+      "DynamicQuantizeLinear x -> x_quantized x_scale x_zero_point",
+      "MatMulInteger x_quantized w_quantized x_zero_point w_zero_point -> y_sums",
       "Cast y_sums -> y_sums_fp32",
       "Mul x_scale w_scale -> y_scales",
       "Mul y_sums_fp32 y_scales -> y",
@@ -66,31 +66,33 @@ describe("dynamic quantisation", () => {
       kept: [],
       activations: 1,
     });
-    // 5.1 makes steps of 0.02: 1.013 is 51 of them.
+    // The largest value, 5.1, makes steps of 0.02; 1.013 is rounded to 51 of them.
     expect((await runModel(changed, { x: fp32Tensor([1, 2], [1.013, 5.1]) }))[0]).toBeCloseTo(
       1.02 * 1.27 - 5.1 * 0.5,
       4,
     );
   });
+});
 
+describe("dynamic quantization", () => {
   it.each<[string, DynamicOptions, number]>([
     ["by channel", {}, 0.05],
     ["with one scale", { perChannel: false }, 0.05],
     ["affine", { weights: "uint8" }, 0.05],
     ["affine, with one scale", { weights: "uint8", perChannel: false }, 0.05],
     ["with 7 bits", { reduceRange: true }, 0.1],
-  ])("is fused by ONNX Runtime and close to FP32: weights %s", async (_, options, bound) => {
+  ])("is fused by ONNX Runtime and close to FP32 with weights %s", async (_, options, bound) => {
     const { model: changed } = quantizeModel(denseModel(), options);
-    const ops = await readFusedOps(changed);
-    expect(ops.filter((op) => op === "DynamicQuantizeMatMul")).toHaveLength(2);
-    expect(ops).not.toContain("MatMulInteger");
+    const fusedOps = await readFusedOps(changed);
+    expect(fusedOps.filter((op) => op === "DynamicQuantizeMatMul")).toHaveLength(2);
+    expect(fusedOps).not.toContain("MatMulInteger");
     const x = randomFp32Tensor([4, 16], 5);
     expect(
       largestDifference(await runModel(denseModel(), { x }), await runModel(changed, { x })),
     ).toBeLessThan(bound);
   });
 
-  it("rounds an activation once for all that read it", () => {
+  it("quantizes an activation once for all its readers", () => {
     const original = model({
       inputs: ["x: float [N, 2]"],
       outputs: ["y: float [N, 2]", "z: float [N, 2]"],
@@ -103,8 +105,10 @@ describe("dynamic quantisation", () => {
     ).toHaveLength(1);
     expect(report.activations).toBe(1);
   });
+});
 
-  it("multiplies what was looked up in a table of integers", async () => {
+describe("dynamic quantization", () => {
+  it("multiplies rows from an integer embedding table", async () => {
     const original = model({
       inputs: ["ids: int64 [N]"],
       outputs: ["y: float [N, 2]"],
@@ -122,7 +126,7 @@ describe("dynamic quantisation", () => {
     ).toBeLessThan(0.1);
   });
 
-  it("leaves convolutions and what is named in FP32, and gives the same bytes each time", () => {
+  it("keeps convolutions and excluded nodes in FP32, and is deterministic", () => {
     const original = denseModel();
     original.graph.node.push(node("Conv i k -> c"));
     original.graph.input.push(
@@ -131,14 +135,14 @@ describe("dynamic quantisation", () => {
     original.graph.initializer.push(floatTensor("k", [1], [1, 1, 1, 1]));
     const { report } = quantizeModel(original, { keep: ["Gemm"] });
     expect(report.kept).toEqual([
-      { node: "make_y", op: "Gemm", reason: "as asked for" },
+      { node: "make_y", op: "Gemm", reason: "kept on request" },
       { node: "make_c", op: "Conv", reason: expect.stringContaining("slower") },
     ]);
     const bytes = () => serializeModel(quantizeModel(denseModel()).model);
     expect(Buffer.from(bytes()).equals(bytes())).toBe(true);
   });
 
-  it("refuses a graph of convolutions only", () => {
+  it("rejects a graph with convolutions only", () => {
     const original = model({
       inputs: ["x: float [1, 1, 2, 2]"],
       outputs: ["y: float [1, 1, 2, 2]"],
@@ -146,7 +150,11 @@ describe("dynamic quantisation", () => {
       nodes: [node("Conv x w -> y")],
     });
     expect(() => quantizeModel(original)).toThrow(
-      /none of its 1 layers.*slower.*convolutions take static quantisation/s,
+      expect.objectContaining({
+        code: "not_quantizable",
+        detail: expect.stringMatching(/\b1 layers\b.*\bslower\b/),
+        remedy: expect.stringMatching(/\bstatic quantization\b/),
+      }),
     );
   });
 });

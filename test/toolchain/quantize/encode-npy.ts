@@ -1,4 +1,4 @@
-// Writes NumPy arrays, version 1.0 of the format.
+// Encodes NumPy arrays in version 1.0 of the format.
 import { byteView, concatBytes } from "../../../src/core/bytes.ts";
 
 export function encodeNpy(
@@ -10,7 +10,7 @@ export function encodeNpy(
   const header = new TextEncoder().encode(
     text.padEnd(Math.ceil((text.length + 11) / 64) * 64 - 11, " ").concat("\n"),
   );
-  const fixed = Uint8Array.of(
+  const prefix = Uint8Array.of(
     0x93,
     0x4e,
     0x55,
@@ -22,5 +22,5 @@ export function encodeNpy(
     header.length & 0xff,
     header.length >> 8,
   );
-  return concatBytes([fixed, header, byteView(data)]);
+  return concatBytes([prefix, header, byteView(data)]);
 }

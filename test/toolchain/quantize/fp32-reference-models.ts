@@ -1,4 +1,5 @@
-// FP32 graphs of real size, and inputs for them: `intent`'s region tier and a MobileNet without their rounding to 8 bits.
+// Loads FP32 reference models and their inputs: intent's region tier and a MobileNet, without their
+// rounding to 8 bits.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { dequantize } from "../../../src/toolchain/fp16/dequantize.ts";
@@ -12,25 +13,25 @@ import { makeSmallMobileNet } from "../../support/reference-models.ts";
 
 const ARTIFACTS = join(import.meta.dirname, "../../../models/intent/artifacts");
 
-function inFp32(bytes: Uint8Array): Model {
+function parseAsFp32(bytes: Uint8Array): Model {
   const model = parseModel(bytes);
   dequantize(model);
   return model;
 }
 
-export const loadFp32MobileNet = (): Model => inFp32(makeSmallMobileNet());
+export const loadFp32MobileNet = (): Model => parseAsFp32(makeSmallMobileNet());
 export const loadFp32Intent = async (): Promise<Model> =>
-  inFp32(await readFile(join(ARTIFACTS, "region.onnx")));
+  parseAsFp32(await readFile(join(ARTIFACTS, "region.onnx")));
 
 export async function encodeIntentInputs(texts: readonly string[]): Promise<NamedTensors[]> {
-  const { encodeText: idsOf } = createWordpieceTokenizer(
+  const { encodeText } = createWordpieceTokenizer(
     tokenizerJsonSchema.parse(
       JSON.parse(await readFile(join(ARTIFACTS, "tokenizer.json"), "utf8")),
     ),
     64,
   );
   return texts.map((text): NamedTensors => {
-    const ids = BigInt64Array.from(idsOf(text), BigInt);
+    const ids = BigInt64Array.from(encodeText(text), BigInt);
     const shape = [1, ids.length];
     return {
       input_ids: { datatype: "INT64", shape, data: ids },

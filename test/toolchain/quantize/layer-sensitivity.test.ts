@@ -1,4 +1,4 @@
-// Which layers hurt, and which stay in FP32 for it.
+// Tests the ranking of layers by sensitivity, and the search for layers to keep in FP32.
 import { describe, expect, it } from "vitest";
 import { ReferenceOutputs } from "../../../src/toolchain/quantize/output-deviation.ts";
 import { createQuantizer } from "../../../src/toolchain/quantize/quantizer.ts";
@@ -11,17 +11,20 @@ import { serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { floatTensor, model, node } from "../onnx/model-builders.ts";
 import { cloneModel, randomFp32Tensor, runtime } from "./run-model.ts";
 
-/** The second layer has one weight that dwarfs all others, so that they are rounded to nothing. It is multiplied by 0. */
+/**
+ * In the second layer, one weight dwarfs all others, which are rounded to 0. It is multiplied by 0
+ * itself.
+ */
 function modelWithOutlierLayer() {
   const weights = (seed: number) => [...randomFp32Tensor([8, 8], seed).data];
-  const dead = weights(1).map((value, index) => (index % 8 === 0 ? 0 : value));
-  const uneven = weights(2).map((value, index) => (index === 0 ? 500 : value));
+  const sparse = weights(1).map((value, index) => (index % 8 === 0 ? 0 : value));
+  const outlier = weights(2).map((value, index) => (index === 0 ? 500 : value));
   return model({
     inputs: ["x: float [N, 8]"],
     outputs: ["y: float [N, 8]"],
     constants: [
-      floatTensor("w1", dead, [8, 8]),
-      floatTensor("w2", uneven, [8, 8]),
+      floatTensor("w1", sparse, [8, 8]),
+      floatTensor("w2", outlier, [8, 8]),
       floatTensor("w3", weights(3), [8, 8]),
     ],
     nodes: [
@@ -34,12 +37,12 @@ function modelWithOutlierLayer() {
 }
 const samples = Array.from({ length: 16 }, (_, seed) => ({ x: randomFp32Tensor([1, 8], seed) }));
 
-describe.each(["static", "dynamic"] as const)("%s quantisation", (mode) => {
+describe.each(["static", "dynamic"] as const)("%s quantization", (mode) => {
   const request = { mode, samples, perChannel: false } as const;
 
-  it("hurts most in the layer whose weights differ most", async () => {
-    const steps: string[] = [];
-    const { quantizeSelected: quantiser, fp32Graph: original } = await createQuantizer(
+  it("ranks the layer with the most uneven weights first", async () => {
+    const progress: string[] = [];
+    const { quantizeSelected, fp32Graph } = await createQuantizer(
       runtime,
       modelWithOutlierLayer(),
       request,
@@ -47,50 +50,53 @@ describe.each(["static", "dynamic"] as const)("%s quantisation", (mode) => {
     const ranking = await rankLayers(
       runtime,
       modelWithOutlierLayer(),
-      quantiser,
+      quantizeSelected,
       samples,
       {},
-      (done, of) => steps.push(`${done} of ${of}`),
+      (completed, total) => progress.push(`${completed} of ${total}`),
     );
     expect(ranking.map(({ node }) => node)).toHaveLength(3);
     expect(ranking[0]).toMatchObject({ node: "make_c", op: "MatMul" });
     expect(ranking[0]?.sqnrDb ?? 99).toBeLessThan((ranking[1]?.sqnrDb ?? 0) - 6);
-    expect(steps).toEqual(["1 of 3", "2 of 3", "3 of 3"]);
-    expect(original.byteLength).toBeGreaterThan(0);
+    expect(progress).toEqual(["1 of 3", "2 of 3", "3 of 3"]);
+    expect(fp32Graph.byteLength).toBeGreaterThan(0);
   });
+});
 
-  it("keeps the worst layers in FP32 until the bound holds, and says so where it never does", async () => {
-    const {
-      quantizeSelected: quantiser,
-      quantize: make,
-      fp32Graph: original,
-    } = await createQuantizer(runtime, modelWithOutlierLayer(), request);
-    const ranking = await rankLayers(runtime, modelWithOutlierLayer(), quantiser, samples);
-    const reference = await ReferenceOutputs.record(runtime, original, samples);
-    const judge = async (keep: readonly string[]) => {
-      const { graph, kept } = await make(keep);
+describe.each(["static", "dynamic"] as const)("FP32 layers in %s quantization", (mode) => {
+  const request = { mode, samples, perChannel: false } as const;
+  it("are added until the evaluation is acceptable, or the limit is reached", async () => {
+    const { quantizeSelected, quantize, fp32Graph } = await createQuantizer(
+      runtime,
+      modelWithOutlierLayer(),
+      request,
+    );
+    const ranking = await rankLayers(runtime, modelWithOutlierLayer(), quantizeSelected, samples);
+    const reference = await ReferenceOutputs.record(runtime, fp32Graph, samples);
+    const evaluate = async (keep: readonly string[]) => {
+      const { graph, kept } = await quantize(keep);
       return {
         sqnrDb: (await reference.compare(runtime, graph))[0]?.sqnrDb ?? 99,
         kept: kept.map(({ node }) => node),
       };
     };
-    const alone = await judge([]);
-    const found = await searchFp32Layers({
+    const baseline = await evaluate([]);
+    const result = await searchFp32Layers({
       ranking,
       maxFp32Layers: 2,
-      evaluate: judge,
-      isAcceptable: ({ sqnrDb }) => sqnrDb > alone.sqnrDb + 6,
+      evaluate,
+      isAcceptable: ({ sqnrDb }) => sqnrDb > baseline.sqnrDb + 6,
     });
-    expect(found).toMatchObject({
+    expect(result).toMatchObject({
       keep: ["make_c"],
       isAcceptable: true,
       evaluation: { kept: ["make_c"] },
     });
-    expect(found.attempts.map(({ fp32Layers }) => fp32Layers)).toEqual([0, 1]);
+    expect(result.attempts.map(({ fp32Layers }) => fp32Layers)).toEqual([0, 1]);
     const never = await searchFp32Layers({
       ranking,
       maxFp32Layers: 2,
-      evaluate: judge,
+      evaluate,
       isAcceptable: () => false,
     });
     expect(never).toMatchObject({ keep: mostSensitiveLayers(ranking, 2), isAcceptable: false });
@@ -98,8 +104,8 @@ describe.each(["static", "dynamic"] as const)("%s quantisation", (mode) => {
   });
 });
 
-it("ranks no layer that the caller keeps or the quantiser does not take", async () => {
-  const { quantizeSelected: quantiser } = await createQuantizer(runtime, modelWithOutlierLayer(), {
+it("does not rank layers that the caller keeps or the quantizer does not support", async () => {
+  const { quantizeSelected } = await createQuantizer(runtime, modelWithOutlierLayer(), {
     mode: "dynamic",
   });
   const mixed = cloneModel(modelWithOutlierLayer());
@@ -109,19 +115,19 @@ it("ranks no layer that the caller keeps or the quantiser does not take", async 
   );
   mixed.graph.initializer.push(floatTensor("k", [1], [1, 1, 1, 1]));
   const inputs = samples.map((sample) => ({ ...sample, i: randomFp32Tensor([1, 1, 2, 2], 1) }));
-  const ranking = await rankLayers(runtime, mixed, quantiser, inputs, { keep: ["make_a"] });
+  const ranking = await rankLayers(runtime, mixed, quantizeSelected, inputs, { keep: ["make_a"] });
   expect(ranking.map(({ node }) => node).toSorted()).toEqual(["make_c", "make_y"]);
 });
 
-describe("differences of outputs", () => {
-  it("are none against the graph itself", async () => {
+describe("output deviations", () => {
+  it("are zero between equal graphs", async () => {
     const graph = serializeModel(modelWithOutlierLayer());
     expect(
       await (await ReferenceOutputs.record(runtime, graph, samples)).compare(runtime, graph),
     ).toEqual([{ output: "y", sqnrDb: null, maxAbsolute: 0, meanAbsolute: 0, argmaxAgreement: 1 }]);
   });
 
-  it("are what they are by hand", async () => {
+  it("match values computed by hand", async () => {
     const scaled = (factors: readonly number[]) =>
       serializeModel(
         model({
@@ -133,7 +139,7 @@ describe("differences of outputs", () => {
       );
     const x = { datatype: "FP32" as const, shape: [1, 2], data: Float32Array.of(3, 4) };
     const reference = await ReferenceOutputs.record(runtime, scaled([1, 1]), [{ x }]);
-    // 3 and 4 become 3 and 2: the noise is 2 ** 2, the signal 5 ** 2.
+    // 3 and 4 become 3 and 2, so the noise is 2 ** 2 and the signal 5 ** 2.
     expect(await reference.compare(runtime, scaled([1, 0.5]))).toEqual([
       {
         output: "y",

@@ -1,4 +1,4 @@
-// Samples from NumPy arrays.
+// Tests samples from NumPy arrays.
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -32,7 +32,7 @@ async function collectSamples(
 describe("a NumPy array", () => {
   const four = encodeNpy("<f4", [2, 2], Float32Array.of(1, 2, 3, 4));
 
-  it("has a sample in each row", async () => {
+  it("has one sample per row", async () => {
     const rows = [
       { x: { datatype: "FP32", shape: [1, 2], data: Float32Array.of(1, 2) } },
       { x: { datatype: "FP32", shape: [1, 2], data: Float32Array.of(3, 4) } },
@@ -47,36 +47,37 @@ describe("a NumPy array", () => {
     ).toEqual([{ ids: { datatype: "INT64", shape: [1, 2], data: BigInt64Array.of(7n, 8n) } }]);
   });
 
-  it("can be gone through again", async () => {
+  it("supports several iterations", async () => {
     const path = join(folder, "again.npy");
     await writeFile(path, four);
     const samples = readNpySamples(path, [x]);
     for (const _ of [1, 2]) {
       let count = 0;
-      for await (const one of samples) count += one["x"] === undefined ? 0 : 1;
+      for await (const sample of samples) count += sample["x"] === undefined ? 0 : 1;
       expect(count).toBe(2);
     }
   });
 
   it.each<[string, Uint8Array, readonly TensorSpec[], RegExp]>([
-    ["of another kind", new TextEncoder().encode("not an array at all"), [x], /no NumPy array/],
-    [
-      "of complex numbers",
-      encodeNpy("<c8", [1, 2], new Float32Array(4)),
-      [x],
-      /elements are "<c8"/,
-    ],
-    ["cut off", four.subarray(0, -1), [x], /cut off/],
-    ["for a graph of two inputs", four, [ids, x], /2 inputs \(ids, x\)/],
-    ["without rows", encodeNpy("<f4", [], Float32Array.of(1)), [x], /no rows/],
-    ["with none", encodeNpy("<f4", [0, 2], Float32Array.of()), [x], /no rows/],
-  ])("is refused: %s", async (_, content, specs, problem) => {
-    await expect(collectSamples("d.npy", content, specs)).rejects.toThrow(problem);
+    ["invalid content", new TextEncoder().encode("not an array at all"), [x], /\bNumPy array\b/],
+    ["complex numbers", encodeNpy("<c8", [1, 2], new Float32Array(4)), [x], /"<c8"/],
+    ["a truncated file", four.subarray(0, -1), [x], /\btruncated\b/],
+    ["a graph with two inputs", four, [ids, x], /2 inputs \(ids, x\)/],
+    ["a scalar", encodeNpy("<f4", [], Float32Array.of(1)), [x], /\brows\b/],
+    ["zero rows", encodeNpy("<f4", [0, 2], Float32Array.of()), [x], /\brows\b/],
+  ])("is rejected with %s", async (_, content, specs, detail) => {
+    await expect(collectSamples("d.npy", content, specs)).rejects.toMatchObject({
+      code: "invalid_tensor_samples",
+      detail: expect.stringMatching(detail),
+    });
   });
 });
 
-it("is refused where there is no such file", async () => {
+it("a missing NumPy file is rejected", async () => {
   await expect(
     readNpySamples(join(folder, "missing.npy"), [x])[Symbol.asyncIterator]().next(),
-  ).rejects.toThrow(/missing.npy has no samples that this model takes: ENOENT/);
+  ).rejects.toMatchObject({
+    code: "invalid_tensor_samples",
+    detail: expect.stringMatching(/missing\.npy .*ENOENT/),
+  });
 });

@@ -1,4 +1,4 @@
-// Scales and zero points, and weights in them.
+// Tests scales and zero points, and the quantization of weights.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
@@ -17,7 +17,7 @@ const anyScheme: fc.Arbitrary<QuantizationScheme> = fc.record({
 });
 const anyNumber = fc.float({ min: -1000, max: 1000, noNaN: true });
 
-describe("a quantisation", () => {
+describe("quantization parameters", () => {
   it.each<[QuantizationScheme, number, number, number, number]>([
     [{ type: "uint8", symmetric: false }, 0, 5.1, 0.02, 0],
     [{ type: "uint8", symmetric: false }, -1, 1.55, 0.01, 100],
@@ -26,10 +26,11 @@ describe("a quantisation", () => {
     [{ type: "int8", symmetric: true }, -12.7, 3, 0.1, 0],
     [{ type: "int8", symmetric: true, reduceRange: true }, -6.3, 3, 0.1, 0],
     [{ type: "uint8", symmetric: false, reduceRange: true }, -1, 0.27, 0.01, 100],
-    [{ type: "uint8", symmetric: false }, 2, 5.1, 0.02, 0], // 0 is always in it
+    // The range is extended to 0.
+    [{ type: "uint8", symmetric: false }, 2, 5.1, 0.02, 0],
     [{ type: "uint8", symmetric: false }, 0, 0, 1 / 255, 0],
   ])(
-    "of %j for %d to %d has the scale %d and the zero point %i",
+    "for %j and the range %d to %d have the scale %d and the zero point %i",
     (scheme, low, high, scale, zeroPoint) => {
       expect(computeQuantizationParams({ low, high }, scheme)).toEqual({
         type: scheme.type,
@@ -39,26 +40,29 @@ describe("a quantisation", () => {
     },
   );
 
-  it("puts every number of its range at most half a step off, and 0 nowhere else", () => {
+  it("represent every number of the range within half a step, and 0 exactly", () => {
     fc.assert(
       fc.property(
         anyScheme,
         anyNumber,
         anyNumber,
         fc.double({ min: 0, max: 1, noNaN: true }),
-        (scheme, one, other, share) => {
-          const range = includeZero({ low: Math.min(one, other), high: Math.max(one, other) });
-          const quantisation = computeQuantizationParams(range, scheme);
+        (scheme, first, second, share) => {
+          const range = includeZero({
+            low: Math.min(first, second),
+            high: Math.max(first, second),
+          });
+          const params = computeQuantizationParams(range, scheme);
           const { lowest, highest } = integerLimits(scheme);
-          const real = (value: number) =>
-            quantisation.scale *
-            (quantizeValue(value, quantisation.scale, quantisation.zeroPoint, lowest, highest) -
-              quantisation.zeroPoint);
+          const roundTrip = (value: number) =>
+            params.scale *
+            (quantizeValue(value, params.scale, params.zeroPoint, lowest, highest) -
+              params.zeroPoint);
           const value = range.low + share * (range.high - range.low);
-          expect(Math.abs(real(value) - value)).toBeLessThanOrEqual(
-            quantisation.scale / 2 + 1e-5 * Math.abs(value),
+          expect(Math.abs(roundTrip(value) - value)).toBeLessThanOrEqual(
+            params.scale / 2 + 1e-5 * Math.abs(value),
           );
-          expect(Math.abs(real(0))).toBe(0);
+          expect(Math.abs(roundTrip(0))).toBe(0);
         },
       ),
       { seed: 1 },
@@ -66,42 +70,52 @@ describe("a quantisation", () => {
   });
 });
 
-describe("weights", () => {
-  const anyWeights = fc
-    .tuple(fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: 9 }))
-    .chain(([rows, columns]) =>
-      fc.record({
-        dims: fc.constant([rows, columns]),
-        values: fc
-          .array(anyNumber, { minLength: rows * columns, maxLength: rows * columns })
-          .map((values) => Float32Array.from(values)),
-      }),
-    );
+const anyWeights = fc
+  .tuple(fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: 9 }))
+  .chain(([rows, columns]) =>
+    fc.record({
+      dims: fc.constant([rows, columns]),
+      values: fc
+        .array(anyNumber, { minLength: rows * columns, maxLength: rows * columns })
+        .map((values) => Float32Array.from(values)),
+    }),
+  );
 
-  it("are integers of their channel's scale", () => {
-    const { data, scales, zeroPoints } = quantizeWeights(
+describe("quantized weights", () => {
+  it("are integers in the scale of their channel", () => {
+    const rows = quantizeWeights(
       { values: Float32Array.of(1.27, -0.5, 0, -0.127, 0.05, 0), dims: [2, 3] },
       0,
       { type: "int8", symmetric: true },
     );
-    expect([[...data], [...scales], [...zeroPoints]]).toEqual([
-      [127, -50, 0, -127, 50, 0],
-      [Math.fround(0.01), Math.fround(0.001)],
-      [0, 0],
-    ]);
+    expect({
+      data: [...rows.data],
+      scales: [...rows.scales],
+      zeroPoints: [...rows.zeroPoints],
+    }).toEqual({
+      data: [127, -50, 0, -127, 50, 0],
+      scales: [Math.fround(0.01), Math.fround(0.001)],
+      zeroPoints: [0, 0],
+    });
     const columns = quantizeWeights(
       { values: Float32Array.of(1.27, -0.5, 0, -0.127, 0.05, 0), dims: [2, 3] },
       1,
       { type: "int8", symmetric: true },
     );
-    expect([[...columns.data], columns.scales[0], columns.scales[2]]).toEqual([
-      [127, -127, 0, -13, 13, 0],
-      Math.fround(0.01),
-      Math.fround(0.55 / 127 / 2),
-    ]);
+    expect({
+      data: [...columns.data],
+      firstScale: columns.scales[0],
+      lastScale: columns.scales[2],
+    }).toEqual({
+      data: [127, -127, 0, -13, 13, 0],
+      firstScale: Math.fround(0.01),
+      lastScale: Math.fround(0.55 / 127 / 2),
+    });
   });
+});
 
-  it("are at most half a step off, and a channel's steps are no longer than the tensor's", () => {
+describe("quantized weights", () => {
+  it("deviate by at most half a step, and per-channel scales do not exceed the tensor's scale", () => {
     fc.assert(
       fc.property(anyWeights, anyScheme, fc.constantFrom(0, 1), (tensor, scheme, axis) => {
         const whole = quantizeWeights(tensor, undefined, scheme);
@@ -129,16 +143,16 @@ describe("weights", () => {
     );
   });
 
-  it("have no scale below the smallest that they may have", () => {
+  it("respect the minimum scale", () => {
     const { data, scales } = quantizeWeights(
       { values: Float32Array.of(1, -2, 0.5, 0.25), dims: [2, 2] },
       0,
       { type: "int8", symmetric: true },
       [0.001, 0.25],
     );
-    expect([[...data], [...scales]]).toEqual([
-      [64, -127, 2, 1],
-      [Math.fround(2 / 127), 0.25],
-    ]);
+    expect({ data: [...data], scales: [...scales] }).toEqual({
+      data: [64, -127, 2, 1],
+      scales: [Math.fround(2 / 127), 0.25],
+    });
   });
 });

@@ -1,4 +1,4 @@
-// Small convolutional networks made at random, whose channels' weights differ widely.
+// Builds small random convolutional networks whose channels have widely different weights.
 import fc from "fast-check";
 import type { Model } from "../../../src/toolchain/onnx/model-file.ts";
 import { makeIntAttribute } from "../../../src/toolchain/onnx/nodes.ts";
@@ -25,17 +25,17 @@ export const arbitraryNetwork: fc.Arbitrary<NetworkSpec> = fc.record({
 
 const CHANNELS = 4;
 
-/** Input `x` [1, 4, 8, 8], output `y` [1, 3]. */
+/** Builds a network with the input `x` [1, 4, 8, 8] and the output `y` [1, 3]. */
 export function buildNetwork({ blocks, bias, seed }: NetworkSpec): Model {
   const next = seededRandom(seed);
   const constants: TensorProto[] = [floatTensor("zero", [0], []), floatTensor("six", [6], [])];
   const nodes: NodeProto[] = [];
-  /** Channels are up to 100 times larger than others. */
+  /** Adds weights whose channels differ by a factor of up to 100. */
   const weights = (name: string, dims: readonly number[]) => {
     const [channels = 1, ...rest] = dims;
-    const inner = rest.reduce((product, size) => product * size, 1);
+    const channelSize = rest.reduce((product, size) => product * size, 1);
     const values = Array.from({ length: channels }, () => 10 ** (2 * next() - 1)).flatMap((size) =>
-      Array.from({ length: inner }, () => (size * (2 * next() - 1)) / Math.sqrt(inner)),
+      Array.from({ length: channelSize }, () => (size * (2 * next() - 1)) / Math.sqrt(channelSize)),
     );
     constants.push(floatTensor(name, values, dims));
     return name;

@@ -1,4 +1,4 @@
-// Ranges from what occurred.
+// Tests the selection of ranges from histograms.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { RANGE_METHODS, selectRange } from "../../../src/toolchain/quantize/range-selection.ts";
@@ -11,7 +11,7 @@ function buildHistogram(...parts: readonly ArrayLike<number>[]): Histogram {
   return histogram;
 }
 
-/** Box and Muller. */
+/** Draws normally distributed numbers by the Box-Muller method. */
 function normalSamples(count: number, seed: number): number[] {
   const next = seededRandom(seed);
   return Array.from(
@@ -20,18 +20,18 @@ function normalSamples(count: number, seed: number): number[] {
   );
 }
 
-const percentile = (histogram: Histogram, wanted: number) =>
-  selectRange(histogram, { kind: "percentile", percentile: wanted });
+const percentile = (histogram: Histogram, share: number) =>
+  selectRange(histogram, { kind: "percentile", percentile: share });
 
-describe("the range of everything", () => {
-  it("goes from the least to the largest number of all samples", () => {
+describe("the minmax range", () => {
+  it("spans the least to the largest number of all samples", () => {
     expect(selectRange(buildHistogram([1, 2, -0.5], [0], [7]), { kind: "minmax" })).toEqual({
       low: -0.5,
       high: 7,
     });
   });
 
-  it("is 0 where nothing but 0, or nothing, occurred", () => {
+  it("is empty for zeros or no values, like that of every other method", () => {
     for (const method of RANGE_METHODS) {
       expect(selectRange(buildHistogram(), { kind: method })).toEqual({ low: 0, high: 0 });
       expect(selectRange(buildHistogram([0, 0, 0]), { kind: method })).toEqual({ low: 0, high: 0 });
@@ -39,35 +39,38 @@ describe("the range of everything", () => {
   });
 });
 
-describe("the range of a percentile", () => {
-  it("leaves as many out below as above", () => {
+describe("the percentile range", () => {
+  it("excludes equal shares below and above", () => {
     const { low, high } = percentile(
       buildHistogram(Array.from({ length: 10_001 }, (_, index) => index - 2_000)),
       90,
     );
-    expect([low, high]).toEqual([expect.closeTo(-1_500, -1), expect.closeTo(7_500, -1)]);
+    // A tail of 5 % of 10,001 values starts 500 values from each end.
+    expect(Math.abs(low + 1_500)).toBeLessThan(5);
+    expect(Math.abs(high - 7_500)).toBeLessThan(5);
   });
 
-  it("is within a bin of the exact one, whatever the numbers", () => {
+  it("is within a bin of the exact range, for any numbers", () => {
     fc.assert(
       fc.property(
         fc.array(fc.float({ min: -100, max: 100, noNaN: true }), { minLength: 2, maxLength: 200 }),
         fc.constantFrom(80, 99, 99.9, 100),
-        (values, wanted) => {
-          const sorted = values.toSorted((one, other) => one - other);
+        (values, share) => {
+          const sorted = values.toSorted((first, second) => first - second);
           const bin = (2 * Math.max(...values.map(Math.abs))) / 4_096;
-          const { low, high } = percentile(buildHistogram(values), wanted);
-          // Between the neighbours of the exact place, as numbers are taken to be spread within a bin.
-          const place = ((1 - wanted / 100) / 2) * values.length;
+          const { low, high } = percentile(buildHistogram(values), share);
+          // The bounds lie between the neighbors of the exact rank, because a bin counts as evenly
+          // filled.
+          const rank = ((1 - share / 100) / 2) * values.length;
           expect(low).toBeGreaterThanOrEqual(
-            (sorted[Math.max(0, Math.ceil(place) - 1)] ?? 0) - bin - 1e-9,
+            (sorted[Math.max(0, Math.ceil(rank) - 1)] ?? 0) - bin - 1e-9,
           );
           expect(low).toBeLessThanOrEqual(
-            (sorted[Math.ceil(place)] ?? Number.POSITIVE_INFINITY) + bin,
+            (sorted[Math.ceil(rank)] ?? Number.POSITIVE_INFINITY) + bin,
           );
           expect(high).toBeLessThanOrEqual((sorted.at(-1) ?? 0) + 1e-9);
           expect(high).toBeGreaterThanOrEqual(
-            (sorted[Math.max(0, Math.floor(values.length - place) - 1)] ?? 0) - bin - 1e-9,
+            (sorted[Math.max(0, Math.floor(values.length - rank) - 1)] ?? 0) - bin - 1e-9,
           );
         },
       ),
@@ -75,7 +78,7 @@ describe("the range of a percentile", () => {
     );
   });
 
-  it("does not depend on the order in which numbers came", () => {
+  it("does not depend on the order of the numbers", () => {
     fc.assert(
       fc.property(
         fc.array(fc.float({ min: -1000, max: 1000, noNaN: true }), {
@@ -88,9 +91,9 @@ describe("the range of a percentile", () => {
             buildHistogram(...values.map((value) => [value])),
             buildHistogram(values.toReversed()),
           ];
-          for (const wanted of [99, 100]) {
-            expect(percentile(alone, wanted)).toEqual(percentile(all, wanted));
-            expect(percentile(backwards, wanted)).toEqual(percentile(all, wanted));
+          for (const share of [99, 100]) {
+            expect(percentile(alone, share)).toEqual(percentile(all, share));
+            expect(percentile(backwards, share)).toEqual(percentile(all, share));
           }
         },
       ),
@@ -99,27 +102,27 @@ describe("the range of a percentile", () => {
   });
 });
 
-describe("the range of least divergence", () => {
-  const range = (...parts: readonly ArrayLike<number>[]) =>
+describe("the entropy range", () => {
+  const entropyRange = (...parts: readonly ArrayLike<number>[]) =>
     selectRange(buildHistogram(...parts), { kind: "entropy" });
 
-  it("cuts off the few numbers that are far from all others", () => {
-    const { low, high } = range(normalSamples(100_000, 1), [60, -50]);
+  it("excludes a few distant numbers", () => {
+    const { low, high } = entropyRange(normalSamples(100_000, 1), [60, -50]);
     expect(high).toBeGreaterThan(3.5);
     expect(high).toBeLessThan(15);
     expect(low).toBe(-high);
   });
 
-  it("takes in everything where all magnitudes occur as often", () => {
+  it("includes everything if all magnitudes are equally frequent", () => {
     const next = seededRandom(2);
-    const { low, high } = range(Array.from({ length: 100_000 }, () => 3 * next()));
+    const { low, high } = entropyRange(Array.from({ length: 100_000 }, () => 3 * next()));
     expect(low).toBeGreaterThanOrEqual(0);
     expect(high).toBeGreaterThan(2.9);
   });
 
-  it("is the same with any number of zeros, which every scale expresses", () => {
-    expect(range(normalSamples(50_000, 3).map((value) => Math.max(0, value)))).toEqual(
-      range(
+  it("does not depend on the number of zeros, which every scale represents", () => {
+    expect(entropyRange(normalSamples(50_000, 3).map((value) => Math.max(0, value)))).toEqual(
+      entropyRange(
         normalSamples(50_000, 3).map((value) => Math.max(0, value)),
         new Float32Array(1_000_000),
       ),
@@ -127,15 +130,15 @@ describe("the range of least divergence", () => {
   });
 });
 
-it("takes no number that is not finite", () => {
+it("a histogram rejects non-finite numbers", () => {
   const histogram = buildHistogram([1, 2]);
   expect(
     [Number.NaN, Infinity, -Infinity].map((value) => histogram.add(Float32Array.of(5, value))),
   ).toEqual([false, false, false]);
 });
 
-describe("the range of least error", () => {
-  const range = (...parts: readonly ArrayLike<number>[]) =>
+describe("the mse range", () => {
+  const mseRange = (...parts: readonly ArrayLike<number>[]) =>
     selectRange(buildHistogram(...parts), { kind: "mse" });
   const meanSquare = (
     values: readonly number[],
@@ -153,9 +156,9 @@ describe("the range of least error", () => {
     );
   };
 
-  it("is better than all that occurred, and than any other range of these sides", () => {
+  it("has a smaller error than the full range, and than ranges with scaled bounds", () => {
     const values = [...normalSamples(20_000, 4), 30, -9];
-    const found = range(values);
+    const found = mseRange(values);
     expect(meanSquare(values, found)).toBeLessThan(meanSquare(values, { low: -9, high: 30 }));
     for (const [low, high] of [
       [0.7, 1],
@@ -173,9 +176,9 @@ describe("the range of least error", () => {
     }
   });
 
-  it("keeps to the side on which numbers are, and takes in all of them where none is far off", () => {
+  it("stays on the side of the numbers, and includes all of them without outliers", () => {
     const next = seededRandom(5);
-    const { low, high } = range(Array.from({ length: 10_000 }, () => 3 * next()));
+    const { low, high } = mseRange(Array.from({ length: 10_000 }, () => 3 * next()));
     expect(low).toBe(0);
     expect(high).toBeGreaterThan(2.99);
   });

@@ -1,4 +1,4 @@
-// Runs of small graphs, and what ONNX Runtime makes of them.
+// Runs small graphs, and lists the operators that ONNX Runtime executes.
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ export const fp32Tensor = (
   data: Float32Array.from(data),
 });
 
-/** Numbers from -1 to 1. */
+/** Draws numbers from -1 to 1. */
 export function randomFp32Tensor(shape: readonly number[], seed: number): TensorOf<"FP32"> {
   const next = seededRandom(seed);
   return fp32Tensor(
@@ -33,7 +33,7 @@ export function randomFp32Tensor(shape: readonly number[], seed: number): Tensor
   );
 }
 
-/** Output `y`. */
+/** Runs the model and returns its output `y`. */
 export async function runModel(model: Model, inputs: NamedTensors): Promise<Float32Array> {
   const session = await runtime.createSession(serializeModel(model));
   const { y } = await session.run(inputs);
@@ -41,17 +41,17 @@ export async function runModel(model: Model, inputs: NamedTensors): Promise<Floa
   return expectFloat32Tensor("y", y, y?.shape.length ?? 0).data;
 }
 
-export const largestDifference = (one: Float32Array, other: Float32Array): number =>
-  one.reduce(
-    (largest, value, index) => Math.max(largest, Math.abs(value - (other[index] ?? Number.NaN))),
+export const largestDifference = (first: Float32Array, second: Float32Array): number =>
+  first.reduce(
+    (largest, value, index) => Math.max(largest, Math.abs(value - (second[index] ?? Number.NaN))),
     0,
   );
 
-/** Operators and what they read and make. */
+/** Describes each node by its operator, inputs and outputs. */
 export const describeNodes = ({ graph }: Model): string[] =>
-  graph.node.map((one) => `${one.opType} ${one.input.join(" ")} -> ${one.output.join(" ")}`);
+  graph.node.map((node) => `${node.opType} ${node.input.join(" ")} -> ${node.output.join(" ")}`);
 
-/** The operators that ONNX Runtime runs on this CPU, after all its fusions. */
+/** Lists the operators that ONNX Runtime runs on this CPU, after all fusions. */
 export async function readFusedOps(model: Model): Promise<string[]> {
   const folder = await mkdtemp(join(tmpdir(), "edgetier-fused-"));
   try {

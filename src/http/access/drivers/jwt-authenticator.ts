@@ -58,8 +58,7 @@ export function createJwtAuthenticator(options: JwtAuthenticatorOptions): Authen
 
   function toPrincipal(claims: Claims): Principal {
     const tenant = tenantSchema.safeParse(claims[options.tenantClaim]);
-    if (!tenant.success)
-      throw invalidToken(`lacks the tenant claim ${options.tenantClaim}`);
+    if (!tenant.success) throw invalidToken(`lacks the tenant claim ${options.tenantClaim}`);
     return {
       id: claims.sub ?? tenant.data,
       tenant: tenant.data,

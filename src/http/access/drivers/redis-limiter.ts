@@ -57,7 +57,7 @@ export function createRedisRateLimiter(options: RedisRateLimiterOptions): RateLi
     const [allowed, fullAtMs] = replySchema.parse(
       await redis.eval(TAKE_TOKEN_SCRIPT, [KEY_PREFIX + subject], times),
     );
-    return { allowed === 1, fullAtMs };
+    return { allowed: allowed === 1, fullAtMs };
   }
 
   return {

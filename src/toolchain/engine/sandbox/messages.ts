@@ -1,4 +1,4 @@
-// What the toolchain and its sandbox in workerd send each other: one JSON value and some byte strings.
+// Messages between the toolchain and its sandbox in workerd: a frame has one JSON value and any number of byte strings.
 //
 //   uint32 JSON bytes | JSON: {"value", "lengths"} | byte strings, one after the other
 
@@ -7,7 +7,7 @@ import { type NamedTensors, type Tensor, typedArrays } from "../../../core/tenso
 import type { StrippedFunction } from "../../../runtime/wasm/traps.ts";
 import type { SnapshotHeadRef } from "../../../runtime/wasm/snapshot-format.ts";
 
-/** Every job is about one graph; its own byte strings come first, the tensors of `inputs` follow. */
+/** A job for one graph. Its own byte strings come first, then the tensors of `inputs`. */
 interface GraphJob {
   readonly modelSha256: string;
   readonly inputs: readonly PackedTensors[];
@@ -25,11 +25,11 @@ export interface ProfileJob extends GraphJob {
 }
 
 export interface EngineProfile {
-  /** Numbers of the functions that were entered. */
+  /** Indices of the functions that were entered. */
   readonly entered: readonly number[];
-  /** Values of the engine's mutable globals at rest, by index. */
+  /** Values of the engine's mutable globals between runs, by index. */
   readonly globals: readonly number[];
-  /** Functions that the glue calls by itself when it starts. */
+  /** Exported functions that the glue calls on its own at start. */
   readonly startExports: readonly string[];
 }
 
@@ -41,9 +41,9 @@ export interface ValidationJob extends GraphJob {
 
 export interface EngineValidation {
   readonly inputCount: number;
-  /** Inputs whose outputs, or errors, were not the full engine's, byte by byte. */
+  /** Number of inputs whose outputs or errors differ from the full engine's in any byte. */
   readonly differentCount: number;
-  /** What was cut and is needed after all. */
+  /** Stripped functions that are needed after all. */
   readonly missingFunctions: readonly StrippedFunction[];
 }
 
@@ -52,7 +52,7 @@ export type SandboxJobWithoutInputs = {
   [Kind in SandboxJob["kind"]]: Omit<Extract<SandboxJob, { kind: Kind }>, "inputs">;
 }[SandboxJob["kind"]];
 
-/** Tensors by name; `data` is the position among the byte strings. */
+/** Tensors by name; `data` is a position in the list of byte strings. */
 export type PackedTensors = Readonly<
   Record<
     string,
@@ -86,14 +86,15 @@ export function decodeFrame<Value>(packed: ArrayBuffer): {
   );
   let offset = 4 + jsonBytes;
   const binaries = lengths.map((length) => {
-    const bytes = new Uint8Array(packed.slice(offset, offset + length)); // a copy: typed arrays need their alignment
+    // The slice is a copy, because typed arrays need aligned bytes.
+    const bytes = new Uint8Array(packed.slice(offset, offset + length));
     offset += length;
     return bytes;
   });
   return { value, binaries };
 }
 
-/** @param binaries gets the tensors' bytes */
+/** @param binaries receives the tensors' bytes */
 export function packTensors(
   inputs: readonly NamedTensors[],
   binaries: Uint8Array[],
@@ -102,7 +103,7 @@ export function packTensors(
     Object.fromEntries(
       Object.entries(tensors).map(([name, tensor]) => {
         if (tensor.datatype === "BYTES")
-          throw new TypeError(`${name}: strings cannot be run at the edge`);
+          throw new TypeError(`${name}: the edge does not support strings`);
         binaries.push(byteView(tensor.data));
         return [
           name,

@@ -1,4 +1,4 @@
-// What sandbox.ts puts in place of these names.
+// Types of the modules that toolchain-worker.ts resolves under the prefix "sandbox:".
 
 declare module "sandbox:*.wasm" {
   const module: WebAssembly.Module;

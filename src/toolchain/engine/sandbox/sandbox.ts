@@ -1,4 +1,4 @@
-// Runs the sandbox: worker.ts with the full engine and one that is made of it.
+// Sandbox: runs worker.ts in workerd with the full engine and an engine derived from it.
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,16 +13,16 @@ import {
 import { startToolchainWorker } from "./toolchain-worker.ts";
 
 export interface SandboxOptions {
-  /** Of `edgetier engine prepare`. */
+  /** Output folder of `edgetier engine prepare`. */
   readonly engineFolder: string;
   /** SHA-256 of the full engine. */
   readonly fullEngineSha256: string;
-  /** An instrumented engine for `profile`, a cut one for `validate`. */
+  /** An instrumented engine for `profile`, a stripped one for `validate`. */
   readonly derivedEngine: Uint8Array;
 }
 
 export interface Sandbox {
-  /** Uncompressed. @throws session_failed, not_deterministic */
+  /** @returns an uncompressed snapshot @throws session_failed, not_deterministic */
   takeSnapshot(
     model: Uint8Array,
     modelSha256: string,
@@ -42,34 +42,34 @@ export interface Sandbox {
   close(): Promise<void>;
 }
 
-/** @throws component_failed if workerd does not take the engine */
+/** @throws component_failed if workerd rejects the engine */
 export async function openSandbox({
   engineFolder,
-  fullEngineSha256: source,
-  derivedEngine: other,
+  fullEngineSha256,
+  derivedEngine,
 }: SandboxOptions): Promise<Sandbox> {
   const full = await readFile(join(engineFolder, "engine.wasm"));
   const worker = await startToolchainWorker({
-    name: "engine workshop",
+    name: "engine sandbox",
     entry: join(import.meta.dirname, "worker.ts"),
     engineFolder,
-    modules: { "full.wasm": full, "derived.wasm": other },
-    bindings: { SOURCE: source },
+    modules: { "full.wasm": full, "derived.wasm": derivedEngine },
+    bindings: { SOURCE: fullEngineSha256 },
   });
 
-  async function ask<Answer>(
+  async function runJob<Result>(
     job: SandboxJobWithoutInputs,
-    binaries: Uint8Array[],
+    binaries: readonly Uint8Array[],
     inputs: readonly NamedTensors[],
-  ): Promise<{ value: Answer; binaries: Uint8Array<ArrayBuffer>[] }> {
-    const all = [...binaries];
-    const packed = packTensors(inputs, all);
-    return await worker.call<Answer>({ ...job, inputs: packed }, all);
+  ): Promise<{ value: Result; binaries: Uint8Array<ArrayBuffer>[] }> {
+    const allBinaries = [...binaries];
+    const packed = packTensors(inputs, allBinaries);
+    return await worker.call<Result>({ ...job, inputs: packed }, allBinaries);
   }
 
   return {
     async takeSnapshot(model, modelSha256, warmUp) {
-      const { value: head, binaries } = await ask<SnapshotHeadRef>(
+      const { value: head, binaries } = await runJob<SnapshotHeadRef>(
         { kind: "snapshot", modelSha256 },
         [model],
         warmUp,
@@ -77,13 +77,12 @@ export async function openSandbox({
       return { head, bytes: binaries[0] ?? new Uint8Array() };
     },
     async profile({ bytes, head }, modelSha256, inputs) {
-      return (await ask<EngineProfile>({ kind: "profile", modelSha256, head }, [bytes], inputs))
-        .value;
+      const job = { kind: "profile", modelSha256, head } as const;
+      return (await runJob<EngineProfile>(job, [bytes], inputs)).value;
     },
     async validate({ bytes, head }, model, modelSha256, inputs) {
-      return (
-        await ask<EngineValidation>({ kind: "validate", modelSha256, head }, [bytes, model], inputs)
-      ).value;
+      const job = { kind: "validate", modelSha256, head } as const;
+      return (await runJob<EngineValidation>(job, [bytes, model], inputs)).value;
     },
     close: worker.close,
   };

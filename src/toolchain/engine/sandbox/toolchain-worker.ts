@@ -1,4 +1,4 @@
-// A Worker of the toolchain's own, bundled and run in a workerd of its own, with the engine: a job in, an answer out.
+// Toolchain Worker: bundles a Worker with the engine, runs it in its own workerd, and calls it with jobs.
 
 import { processErrors } from "../../../core/process-errors.ts";
 import { join } from "node:path";
@@ -8,27 +8,27 @@ import { EdgeTierError, reasonOf } from "../../../core/errors.ts";
 import { encodeFrame, decodeFrame } from "./messages.ts";
 
 export interface ToolchainWorkerOptions {
-  /** For messages. */
+  /** Name in error messages. */
   readonly name: string;
-  /** The Worker's source. It may import "sandbox:glue.mjs", and what `modules` has, as in modules.d.ts. */
+  /** The Worker's source file. It may import "sandbox:glue.mjs" and the keys of `modules`, as in modules.d.ts. */
   readonly entry: string;
-  /** Of `edgetier engine prepare`. */
+  /** Output folder of `edgetier engine prepare`. */
   readonly engineFolder: string;
-  /** WebAssembly by the name that it is imported by, after "sandbox:". */
+  /** WebAssembly by its import name without the prefix "sandbox:". */
   readonly modules: Readonly<Record<string, Uint8Array>>;
   readonly bindings: Readonly<Record<string, string>>;
 }
 
 export interface ToolchainWorker {
-  /** @throws what the Worker has thrown, by its code */
-  call<Answer>(
+  /** @throws EdgeTierError with the code of the error that the Worker has thrown */
+  call<Result>(
     job: object,
     binaries: readonly Uint8Array[],
-  ): Promise<{ value: Answer; binaries: Uint8Array<ArrayBuffer>[] }>;
+  ): Promise<{ value: Result; binaries: Uint8Array<ArrayBuffer>[] }>;
   close(): Promise<void>;
 }
 
-/** @throws component_failed if workerd does not take it */
+/** @throws component_failed if workerd rejects the Worker */
 export async function startToolchainWorker({
   name,
   entry,
@@ -86,7 +86,8 @@ async function bundleWorkerSource(entry: string, engineFolder: string): Promise<
     write: false,
     format: "esm",
     target: "es2024",
-    external: ["*.wasm", "module", "worker_threads"], // the glue's branches for Node, never taken
+    // The glue imports the Node modules only in branches that are never taken.
+    external: ["*.wasm", "module", "worker_threads"],
     plugins: [
       {
         name: "sandbox",

@@ -1,5 +1,5 @@
-// The sandbox: a Worker in which the toolchain takes snapshots, profiles and validates engines, so that all of it happens
-// in the runtime that will serve. sandbox.ts bundles and runs it.
+// Sandbox Worker: takes snapshots, profiles engines and validates them, all in the runtime that will serve. sandbox.ts
+// bundles and runs it.
 
 import glue from "sandbox:glue.mjs";
 import fullWasm from "sandbox:full.wasm";
@@ -25,7 +25,7 @@ import {
   type EngineValidation,
 } from "./messages.ts";
 
-/** ONNX Runtime's own lines about inputs that are meant to fail. */
+/** Silences ONNX Runtime, which logs the inputs that fail on purpose. */
 console.error = () => {};
 
 interface Environment {
@@ -43,8 +43,8 @@ const fullEngine = (source: string): EngineModule => ({
 });
 
 /**
- * ONNX Runtime writes the time into what it logs about inputs that fail, and which functions that enters depends on its
- * digits: the same times each time, of all kinds.
+ * Gives the same varied times in each run. ONNX Runtime logs the time of failing inputs, and the functions that format it
+ * depend on its digits.
  */
 function createDeterministicClock(): () => number {
   let nowMs = Date.UTC(2026, 0, 31, 23, 59, 58);
@@ -67,43 +67,15 @@ async function handleSnapshotJob(
   return encodeFrame(head, [bytes]);
 }
 
-/** Restores into the instrumented engine, so that only what runs from a snapshot is noted. */
+/** Restores into the instrumented engine, so that only functions that run from a snapshot are recorded. */
 async function handleProfileJob(
   { modelSha256, head, inputs }: JobOfKind<"profile">,
   binaries: Binaries,
   source: string,
 ): Promise<EngineProfile> {
   const [snapshot = new Uint8Array()] = binaries;
-  const startExports = new Set<string>();
-  let exports: WebAssembly.Exports = {};
-  let depth = 0;
-  let starting = true;
-  const recording =
-    (name: string, call: (...parameters: unknown[]) => unknown) =>
-    (...parameters: unknown[]) => {
-      if (starting && depth === 0) startExports.add(name);
-      depth++;
-      try {
-        return call(...parameters);
-      } finally {
-        depth--;
-      }
-    };
-  const recordingGlue: EngineModule["glue"] = (options) =>
-    glue({
-      ...options,
-      instantiateWasm: (imports, onInstance) =>
-        options.instantiateWasm(imports, (instance) => {
-          ({ exports } = instance);
-          const recorded = Object.entries(exports).map(([name, value]) => [
-            name,
-            typeof value === "function" ? recording(name, value as () => unknown) : value,
-          ]);
-          onInstance({ exports: Object.fromEntries(recorded) });
-        }),
-    });
-
-  const module: EngineModule = { kind: "full", wasm: derivedWasm, glue: recordingGlue, source };
+  const recorder = createStartRecorder();
+  const module: EngineModule = { kind: "full", wasm: derivedWasm, glue: recorder.glue, source };
   const { engine, opened } = await restoreEngineInstance(
     module,
     createBytesSource(snapshot),
@@ -114,7 +86,7 @@ async function handleProfileJob(
       now: createDeterministicClock(),
     },
   );
-  starting = false;
+  const { exports, startExports } = recorder.finish();
   const flags = new Uint8Array(engine.memory.buffer, ENTRY_FLAGS_OFFSET, PAGE_BYTES);
   flags.fill(0);
   const session = createWasmSession(engine, opened);
@@ -128,11 +100,52 @@ async function handleProfileJob(
     globals: globals.map(
       (_, index) => (exports[globalExportName(index)] as WebAssembly.Global).value as number,
     ),
-    startExports: [...startExports],
+    startExports,
   };
 }
 
-/** The cut engine, restored, against the full one that has opened the model itself. */
+/** Wraps the glue to record which exported functions it calls on its own until `finish`. */
+function createStartRecorder(): {
+  readonly glue: EngineModule["glue"];
+  finish(): { readonly exports: WebAssembly.Exports; readonly startExports: string[] };
+} {
+  const startExports = new Set<string>();
+  let exports: WebAssembly.Exports = {};
+  let depth = 0;
+  let isStarting = true;
+  const record =
+    (name: string, call: (...parameters: unknown[]) => unknown) =>
+    (...parameters: unknown[]) => {
+      if (isStarting && depth === 0) startExports.add(name);
+      depth++;
+      try {
+        return call(...parameters);
+      } finally {
+        depth--;
+      }
+    };
+  return {
+    glue: (options) =>
+      glue({
+        ...options,
+        instantiateWasm: (imports, onInstance) =>
+          options.instantiateWasm(imports, (instance) => {
+            ({ exports } = instance);
+            const recorded = Object.entries(exports).map(([name, value]) => [
+              name,
+              typeof value === "function" ? record(name, value as () => unknown) : value,
+            ]);
+            onInstance({ exports: Object.fromEntries(recorded) });
+          }),
+      }),
+    finish() {
+      isStarting = false;
+      return { exports, startExports: [...startExports] };
+    },
+  };
+}
+
+/** Compares the stripped engine, restored from the snapshot, with the full engine, which opens the model itself. */
 async function handleValidationJob(
   { modelSha256, head, inputs }: JobOfKind<"validate">,
   binaries: Binaries,
@@ -141,29 +154,34 @@ async function handleValidationJob(
   const [snapshot = new Uint8Array(), model = new Uint8Array()] = binaries;
   const full = await startEngine(fullEngine(source));
   const expected = createWasmSession(full, openSession(full, model));
-  const cutEngine: EngineModule = { kind: "cut", functions: "", wasm: derivedWasm, glue, source };
-  const restored = () => restoreSnapshot(cutEngine, createBytesSource(snapshot), head, modelSha256);
-  const cut: StrippedFunction[] = [];
-  let different = 0;
-  let session = await restored();
+  const strippedEngine: EngineModule = {
+    kind: "cut",
+    functions: "",
+    wasm: derivedWasm,
+    glue,
+    source,
+  };
+  const restoreSession = () =>
+    restoreSnapshot(strippedEngine, createBytesSource(snapshot), head, modelSha256);
+  const missingFunctions: StrippedFunction[] = [];
+  let differentCount = 0;
+  let session = await restoreSession();
   for (const packed of inputs) {
     const tensors = unpackTensors(packed, binaries);
-    const [wanted, given] = [
-      await captureOutcome(expected, tensors),
-      await captureOutcome(session, tensors),
-    ];
-    if (given.kind === "missing-function") cut.push(given.cut);
-    if (isSameOutcome(wanted, given)) continue;
-    different++;
-    session = await restored();
+    const expectedOutcome = await captureOutcome(expected, tensors);
+    const outcome = await captureOutcome(session, tensors);
+    if (outcome.kind === "missing-function") missingFunctions.push(outcome.missing);
+    if (isSameOutcome(expectedOutcome, outcome)) continue;
+    differentCount++;
+    session = await restoreSession();
   }
-  return { inputCount: inputs.length, differentCount: different, missingFunctions: cut };
+  return { inputCount: inputs.length, differentCount, missingFunctions };
 }
 
 type RunOutcome =
   | { readonly kind: "outputs"; readonly outputs: NamedTensors }
   | { readonly kind: "error"; readonly detail: string }
-  | { readonly kind: "missing-function"; readonly cut: StrippedFunction };
+  | { readonly kind: "missing-function"; readonly missing: StrippedFunction };
 
 async function captureOutcome(session: Session, tensors: NamedTensors): Promise<RunOutcome> {
   try {
@@ -171,15 +189,15 @@ async function captureOutcome(session: Session, tensors: NamedTensors): Promise<
   } catch (error) {
     if (!(error instanceof EdgeTierError)) throw error;
     return error.code === "function_cut"
-      ? { kind: "missing-function", cut: error.facts as unknown as StrippedFunction }
+      ? { kind: "missing-function", missing: error.facts as unknown as StrippedFunction }
       : { kind: "error", detail: error.detail };
   }
 }
 
-function isSameOutcome(one: RunOutcome, other: RunOutcome): boolean {
-  if (one.kind === "outputs" && other.kind === "outputs")
-    return areIdenticalTensors(one.outputs, other.outputs);
-  return one.kind === "error" && other.kind === "error" && one.detail === other.detail;
+function isSameOutcome(expected: RunOutcome, actual: RunOutcome): boolean {
+  if (expected.kind === "outputs" && actual.kind === "outputs")
+    return areIdenticalTensors(expected.outputs, actual.outputs);
+  return expected.kind === "error" && actual.kind === "error" && expected.detail === actual.detail;
 }
 
 export default {

@@ -1,22 +1,22 @@
-// What the toolchain and the harness in workerd send each other, in the sandbox's frames (engine/sandbox/messages.ts).
+// Messages between the toolchain and the harness in workerd, in the sandbox's frames (engine/sandbox/messages.ts).
 
 import type { CalibrationParameters } from "../../../cascade/calibration.ts";
 import type { TensorSpec } from "../../../core/tensor.ts";
 import type { PackedTensors } from "../../engine/sandbox/messages.ts";
 
-/** Opens a graph, the first byte string, and keeps it open. The answer is an `OpenedSession`. */
+/** Opens a graph, the first byte string, and keeps its session open. Returns an `OpenedSession`. */
 interface OpenJob {
   readonly kind: "open";
 }
 
-/** The answer is the outputs' `PackedTensors`. */
+/** Runs a session once. Returns the outputs as `PackedTensors`. */
 interface RunJob {
   readonly kind: "run";
   readonly sessionId: number;
   readonly inputs: PackedTensors;
 }
 
-/** Runs `runs` times, one after the other: a Worker has no clock that goes on meanwhile, so the caller takes the time. */
+/** Runs a session `runs` times serially. The caller measures the time, because a Worker's clock stops while it computes. */
 interface RepeatJob {
   readonly kind: "repeat";
   readonly sessionId: number;
@@ -24,7 +24,7 @@ interface RepeatJob {
   readonly runs: number;
 }
 
-/** Encodes the input, the last byte string, `runs` times, with a preprocessor whose file is the first where it has one. */
+/** Encodes the input, the last byte string, `runs` times. If the preprocessor has a file, it is the first byte string. */
 interface PreprocessJob {
   readonly kind: "preprocess";
   readonly task: string;
@@ -34,7 +34,7 @@ interface PreprocessJob {
   readonly runs: number;
 }
 
-/** Reads the answer off one row's outputs, `runs` times. */
+/** Decodes the outputs of one row `runs` times. */
 interface PostprocessJob {
   readonly kind: "postprocess";
   readonly outputs: PackedTensors;
@@ -56,7 +56,7 @@ export interface OpenedSession {
   readonly outputs: readonly TensorSpec[];
 }
 
-/** After `repeat`: of the session's engine. */
 export interface RepeatResult {
+  /** Memory of the session's engine after the runs. */
   readonly memoryBytes: number;
 }

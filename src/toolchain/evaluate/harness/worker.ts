@@ -1,5 +1,5 @@
-// The harness: a Worker that opens graphs in the full engine and runs them on demand, so that a candidate for the edge
-// is judged in the runtime that will serve it. workerd-runner.ts bundles and runs it.
+// Harness Worker: opens graphs in the full engine and runs them on demand, so that edge candidates are evaluated in the
+// runtime that will serve them. workerd-runner.ts bundles and runs it.
 
 import { coreErrors } from "../../../core/common-errors.ts";
 import fullWasm from "sandbox:full.wasm";
@@ -21,13 +21,13 @@ import {
 } from "../../engine/sandbox/messages.ts";
 import type { OpenedSession, RepeatResult, HarnessJob } from "./messages.ts";
 
-/** ONNX Runtime's own lines about graphs that do not open. */
+/** Silences ONNX Runtime, which logs graphs that fail to open. */
 console.error = () => {};
 
 type Binaries = readonly Uint8Array<ArrayBuffer>[];
 type HarnessJobOfKind<Kind extends HarnessJob["kind"]> = Extract<HarnessJob, { kind: Kind }>;
 
-/** What a Worker can spare for it (edgetier.imageMemoryBytes of a deployment is less). */
+/** Memory that a Worker can spare for decoding; a deployment's edgetier.imageMemoryBytes is lower. */
 const IMAGE_MEMORY_BYTES = 67_108_864;
 
 const imageDecoder = createImageDecoder({
@@ -49,40 +49,39 @@ async function open([graph = new Uint8Array()]: Binaries, source: string) {
   return encodeFrame({ sessionId: lastSessionId, inputs, outputs } satisfies OpenedSession, []);
 }
 
-function requireSession(number: number): Session {
-  const session = sessions.get(number);
-  if (session === undefined) throw coreErrors.sessionFailed(`the stand has no session ${number}`);
+function requireSession(sessionId: number): Session {
+  const session = sessions.get(sessionId);
+  if (session === undefined)
+    throw coreErrors.sessionFailed(`the harness has no session ${sessionId}`);
   return session;
 }
 
-async function run({ sessionId: session, inputs }: HarnessJobOfKind<"run">, binaries: Binaries) {
-  const outputs: Uint8Array[] = [];
-  const [packed] = packTensors(
-    [await requireSession(session).run(unpackTensors(inputs, binaries))],
-    outputs,
-  );
-  return encodeFrame(packed, outputs);
+async function run({ sessionId, inputs }: HarnessJobOfKind<"run">, binaries: Binaries) {
+  const outputBinaries: Uint8Array[] = [];
+  const outputs = await requireSession(sessionId).run(unpackTensors(inputs, binaries));
+  const [packed] = packTensors([outputs], outputBinaries);
+  return encodeFrame(packed, outputBinaries);
 }
 
 async function repeat(
-  { sessionId: number, inputs, runs }: HarnessJobOfKind<"repeat">,
+  { sessionId, inputs, runs }: HarnessJobOfKind<"repeat">,
   binaries: Binaries,
 ) {
-  const session = requireSession(number);
+  const session = requireSession(sessionId);
   const tensors = unpackTensors(inputs, binaries);
   for (let left = runs; left > 0; left--) await session.run(tensors);
   return encodeFrame({ memoryBytes: session.memoryBytes } satisfies RepeatResult, []);
 }
 
 async function preprocess(
-  { task: name, preprocessor, hasArtifact, limits, runs }: HarnessJobOfKind<"preprocess">,
+  { task: taskName, preprocessor, hasArtifact, limits, runs }: HarnessJobOfKind<"preprocess">,
   binaries: Binaries,
 ) {
-  const task = getTask(name);
+  const task = getTask(taskName);
   const [first = new Uint8Array(), last = first] = binaries;
   const { encode } = task.createPreprocessor(
     { ...preprocessor, ...(hasArtifact ? { artifact: first } : {}) } as PreprocessorConfig,
-    { imageDecoder: imageDecoder },
+    { imageDecoder },
   );
   const bytes = hasArtifact ? last : first;
   for (let left = runs; left > 0; left--)
@@ -100,9 +99,9 @@ function postprocess(
   return encodeFrame(null, []);
 }
 
-async function close({ sessionId: session }: HarnessJobOfKind<"close">) {
-  await requireSession(session).dispose();
-  sessions.delete(session);
+async function close({ sessionId }: HarnessJobOfKind<"close">) {
+  await requireSession(sessionId).dispose();
+  sessions.delete(sessionId);
   return encodeFrame(null, []);
 }
 

@@ -1,4 +1,4 @@
-// Judges candidates in a real workerd: worker.ts with the full engine.
+// workerd runner: runs graphs in workerd with the full engine, through the harness Worker (worker.ts).
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -12,14 +12,14 @@ import type { RunnerSession, Runner } from "../runner.ts";
 import type { OpenedSession, RepeatResult, HarnessJob } from "./messages.ts";
 
 export interface WorkerdRunnerOptions {
-  /** Of `edgetier engine prepare`. */
+  /** Output folder of `edgetier engine prepare`. */
   readonly engineFolder: string;
   /** SHA-256 of the full engine. */
   readonly engineSha256: string;
 }
 
 export interface WorkerdRunner extends Runner {
-  /** @param bytes of one input, as a request brings them @returns the mean of `runs` */
+  /** @param bytes one input, encoded as in a request @returns the mean time of `runs` runs */
   measurePreprocessMs(
     task: string,
     preprocessor: PreprocessorConfig,
@@ -27,7 +27,7 @@ export interface WorkerdRunner extends Runner {
     bytes: Uint8Array,
     runs: number,
   ): Promise<number>;
-  /** @param outputs of one row @returns the mean of `runs` */
+  /** @param outputs outputs of one row @returns the mean time of `runs` runs */
   measurePostprocessMs(
     outputs: NamedTensors,
     labels: readonly string[],
@@ -36,7 +36,7 @@ export interface WorkerdRunner extends Runner {
   ): Promise<number>;
 }
 
-/** @throws component_failed if workerd does not take the engine */
+/** @throws component_failed if workerd rejects the engine */
 export async function createWorkerdRunner({
   engineFolder,
   engineSha256,
@@ -46,65 +46,16 @@ export async function createWorkerdRunner({
     readImageCodecFiles(),
   ]);
   const worker = await startToolchainWorker({
-    name: "test stand",
+    name: "evaluation harness",
     entry: join(import.meta.dirname, "worker.ts"),
     engineFolder,
     modules: { "full.wasm": full, "jpeg.wasm": jpeg, "png.wasm": png },
     bindings: { SOURCE: engineSha256 },
   });
-  const ask = <Answer>(job: HarnessJob, binaries: readonly Uint8Array[] = []) =>
-    worker.call<Answer>(job, binaries);
-
-  /** A Worker's clock stands still while it computes, so that the time is taken here, and that of asking is taken off. */
-  async function meanMs(runs: number, repeat: (runs: number) => Promise<unknown>): Promise<number> {
-    const elapsedMs = async (times: number) => {
-      const startedAtMs = performance.now();
-      await repeat(times);
-      return performance.now() - startedAtMs;
-    };
-    const askingMs = Math.min(await elapsedMs(0), await elapsedMs(0));
-    return Math.max(0, (await elapsedMs(runs)) - askingMs) / runs;
-  }
-
-  async function open(graph: Uint8Array): Promise<RunnerSession> {
-    const {
-      sessionId: session,
-      inputs,
-      outputs,
-    } = (await ask<OpenedSession>({ kind: "open" }, [graph])).value;
-    let memoryBytes: number | undefined;
-    return {
-      inputs,
-      outputs,
-      async run(tensors) {
-        const binaries: Uint8Array[] = [];
-        const [packed = {}] = packTensors([tensors], binaries);
-        const answer = await ask<PackedTensors>(
-          { kind: "run", sessionId: session, inputs: packed },
-          binaries,
-        );
-        return unpackTensors(answer.value, answer.binaries);
-      },
-      async measureMeanMs(tensors, runs) {
-        const binaries: Uint8Array[] = [];
-        const [packed = {}] = packTensors([tensors], binaries);
-        return await meanMs(runs, async (times) => {
-          memoryBytes = (
-            await ask<RepeatResult>(
-              { kind: "repeat", sessionId: session, inputs: packed, runs: times },
-              binaries,
-            )
-          ).value.memoryBytes;
-        });
-      },
-      memoryBytes: () => memoryBytes,
-      close: async () => void (await ask({ kind: "close", sessionId: session })),
-    };
-  }
-
+  const callHarness: CallHarness = (job, binaries = []) => worker.call(job, binaries);
   return {
     name: "workerd",
-    open,
+    open: (graph) => openHarnessSession(callHarness, graph),
     async measurePreprocessMs(task, config, limits, bytes, runs) {
       const { artifact, ...preprocessor } = { artifact: undefined, ...config };
       const job = {
@@ -114,17 +65,68 @@ export async function createWorkerdRunner({
         hasArtifact: artifact !== undefined,
         limits,
       } as const;
-      return await meanMs(runs, (times) =>
-        ask({ ...job, runs: times }, artifact === undefined ? [bytes] : [artifact, bytes]),
-      );
+      const binaries = artifact === undefined ? [bytes] : [artifact, bytes];
+      return await measureMeanMs(runs, (count) => callHarness({ ...job, runs: count }, binaries));
     },
     async measurePostprocessMs(outputs, labels, calibration, runs) {
       const binaries: Uint8Array[] = [];
       const [packed = {}] = packTensors([outputs], binaries);
-      return await meanMs(runs, (times) =>
-        ask({ kind: "postprocess", outputs: packed, labels, calibration, runs: times }, binaries),
-      );
+      const job = { kind: "postprocess", outputs: packed, labels, calibration } as const;
+      return await measureMeanMs(runs, (count) => callHarness({ ...job, runs: count }, binaries));
     },
     close: worker.close,
   };
+}
+
+type CallHarness = <Result>(
+  job: HarnessJob,
+  binaries?: readonly Uint8Array[],
+) => Promise<{ readonly value: Result; readonly binaries: Uint8Array<ArrayBuffer>[] }>;
+
+async function openHarnessSession(
+  callHarness: CallHarness,
+  graph: Uint8Array,
+): Promise<RunnerSession> {
+  const { value: opened } = await callHarness<OpenedSession>({ kind: "open" }, [graph]);
+  const { sessionId, inputs, outputs } = opened;
+  let memoryBytes: number | undefined;
+  return {
+    inputs,
+    outputs,
+    async run(tensors) {
+      const binaries: Uint8Array[] = [];
+      const [packed = {}] = packTensors([tensors], binaries);
+      const job = { kind: "run", sessionId, inputs: packed } as const;
+      const result = await callHarness<PackedTensors>(job, binaries);
+      return unpackTensors(result.value, result.binaries);
+    },
+    async measureMeanMs(tensors, runs) {
+      const binaries: Uint8Array[] = [];
+      const [packed = {}] = packTensors([tensors], binaries);
+      const job = { kind: "repeat", sessionId, inputs: packed } as const;
+      return await measureMeanMs(runs, async (count) => {
+        const { value } = await callHarness<RepeatResult>({ ...job, runs: count }, binaries);
+        ({ memoryBytes } = value);
+      });
+    },
+    memoryBytes: () => memoryBytes,
+    close: async () => void (await callHarness({ kind: "close", sessionId })),
+  };
+}
+
+/**
+ * Measures the mean time of a run from outside, because a Worker's clock stops while it computes. The time of a call
+ * without runs is subtracted.
+ */
+async function measureMeanMs(
+  runs: number,
+  repeat: (runs: number) => Promise<unknown>,
+): Promise<number> {
+  const measureMs = async (count: number) => {
+    const startedAtMs = performance.now();
+    await repeat(count);
+    return performance.now() - startedAtMs;
+  };
+  const overheadMs = Math.min(await measureMs(0), await measureMs(0));
+  return Math.max(0, (await measureMs(runs)) - overheadMs) / runs;
 }

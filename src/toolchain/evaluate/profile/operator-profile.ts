@@ -1,5 +1,5 @@
-// Where a graph's time goes, by operator: from ONNX Runtime's profiler, in onnxruntime-node and in the Worker's engine.
-// The latter runs in Node: in workerd the clock stands still while it computes.
+// Operator profile: measures a graph's time by operator with ONNX Runtime's profiler, in onnxruntime-node and in the
+// Worker's engine. The latter runs in Node, because workerd's clock stops while it computes.
 
 import { InferenceSession } from "onnxruntime-node";
 import type { NamedTensors } from "../../../core/tensor.ts";
@@ -15,15 +15,15 @@ import { createWasmSession } from "../../../runtime/wasm/wasm-session.ts";
 
 export interface OperatorTime {
   readonly operator: string;
-  /** Of the graph as ONNX Runtime has optimised it. */
+  /** Number of nodes in the graph as optimized by ONNX Runtime. */
   readonly nodes: number;
-  /** Mean of one run of the graph. */
+  /** Mean time per run of the graph. */
   readonly msPerRun: number;
-  /** Of the time of all nodes. */
+  /** Share of the time of all nodes. */
   readonly share: number;
 }
 
-/** @returns the most expensive first; empty where no profile can be written @throws what ONNX Runtime throws */
+/** @returns the slowest operators first; empty if no profile can be written @throws Error of ONNX Runtime */
 export async function profileNativeOperators(
   graph: Uint8Array,
   inputs: readonly NamedTensors[],
@@ -51,8 +51,9 @@ export async function profileNativeOperators(
 }
 
 /**
- * The engine's standard output is written a kilobyte at a time, so that the last events of the last run are missing.
- * @returns as profileNativeOperators
+ * Profiles in the Worker's engine. The last events of the last run are missing, because the engine writes its standard
+ * output a kilobyte at a time.
+ * @returns the slowest operators first
  * @throws session_failed
  */
 export async function profileWasmOperators(
@@ -74,21 +75,21 @@ export async function profileWasmOperators(
   return sumByOperator(parseNodeEvents(lines.join("\n")), runs);
 }
 
-/** @param events of `runs` runs */
+/** @param events events of all runs @param runs number of runs */
 export function sumByOperator(events: readonly NodeEvent[], runs: number): OperatorTime[] {
-  const totalMicros = events.reduce(
-    (sum, { durationUs: durationMicros }) => sum + durationMicros,
-    0,
-  );
+  const totalUs = sumDurationsUs(events);
   return [...Map.groupBy(events, ({ operator }) => operator)]
-    .map(([operator, own]): OperatorTime => {
-      const micros = own.reduce((sum, { durationUs: durationMicros }) => sum + durationMicros, 0);
+    .map(([operator, operatorEvents]): OperatorTime => {
+      const operatorUs = sumDurationsUs(operatorEvents);
       return {
         operator,
-        nodes: new Set(own.map(({ node }) => node)).size,
-        msPerRun: micros / 1000 / runs,
-        share: micros / Math.max(1, totalMicros),
+        nodes: new Set(operatorEvents.map(({ node }) => node)).size,
+        msPerRun: operatorUs / 1000 / runs,
+        share: operatorUs / Math.max(1, totalUs),
       };
     })
     .toSorted((a, b) => b.msPerRun - a.msPerRun);
 }
+
+const sumDurationsUs = (events: readonly NodeEvent[]): number =>
+  events.reduce((sum, { durationUs }) => sum + durationUs, 0);

@@ -1,4 +1,5 @@
-// What the phases of one answer take, in the two runtimes: preprocessing, the graph, and reading the answer off its outputs.
+// Phase profile: measures the phases of one answer in Node and in workerd. The phases are preprocessing, the graph, and
+// postprocessing.
 
 import { decodePredictions } from "../../../cascade/calibration.ts";
 import type { NamedTensors } from "../../../core/tensor.ts";
@@ -23,9 +24,9 @@ export type Phase = (typeof PHASES)[number];
 
 export interface PhaseProfile {
   readonly runtime: Runner["name"];
-  /** In workerd each value is the mean of several runs of one sample: its clock stands still while it computes. */
+  /** In workerd, each value is the mean of several runs of one sample, because its clock stops while it computes. */
   readonly phases: Readonly<Record<Phase, LatencyPercentiles>>;
-  /** What the session holds after the runs: the engine's memory in workerd, what the process has grown by in Node. */
+  /** Memory after the runs: the engine's in workerd, the growth of the process in Node. */
   readonly memoryBytes: number | undefined;
 }
 
@@ -36,7 +37,7 @@ interface PhaseMeter {
 }
 
 const WARM_UP_SAMPLES = 10;
-/** Of one request to workerd, beside which what asking takes is little. */
+/** Minimum duration of one call to workerd, so that the overhead of the call is small in comparison. */
 const MIN_MEASUREMENT_MS = 5;
 
 export async function profileNodePhases(
@@ -74,14 +75,14 @@ export async function profileWorkerdPhases(
   const config = readPreprocessorConfig(source, tier);
   const labels = readProjectLabels(source, project);
   const task = getTask(project.task);
-  const slices = {
+  const meters = {
     preprocess: createLatencyMeter(MIN_MEASUREMENT_MS),
     infer: createLatencyMeter(MIN_MEASUREMENT_MS),
     postprocess: createLatencyMeter(MIN_MEASUREMENT_MS),
   };
   const meter: PhaseMeter = {
     measurePreprocessMs: ({ input }) =>
-      slices.preprocess((runs) =>
+      meters.preprocess((runs) =>
         runner.measurePreprocessMs(
           project.task,
           config,
@@ -91,9 +92,9 @@ export async function profileWorkerdPhases(
         ),
       ),
     measureInferMs: (session, inputs) =>
-      slices.infer((runs) => session.measureMeanMs(inputs, runs)),
+      meters.infer((runs) => session.measureMeanMs(inputs, runs)),
     measurePostprocessMs: (outputs) =>
-      slices.postprocess((runs) =>
+      meters.postprocess((runs) =>
         runner.measurePostprocessMs(outputs, labels, tier.calibration, runs),
       ),
   };
@@ -109,7 +110,7 @@ async function profilePhases(
   samples: readonly LabeledSample[],
   runner: Runner,
   meter: PhaseMeter,
-  memoryOf: (session: RunnerSession) => number | undefined,
+  readMemoryBytes: (session: RunnerSession) => number | undefined,
 ): Promise<PhaseProfile> {
   const preprocessor = createTierPreprocessor(source, project, tier);
   const session = await runner.open(requireProjectFile(source, tier.graph));
@@ -132,7 +133,7 @@ async function profilePhases(
         infer: computePercentiles(ms.infer),
         postprocess: computePercentiles(ms.postprocess),
       },
-      memoryBytes: memoryOf(session),
+      memoryBytes: readMemoryBytes(session),
     };
   } finally {
     await session.close();

@@ -1,0 +1,20 @@
+// Test files that `npm test` leaves out and `npm run test:all` runs, each with the reason for its duration.
+
+/** Projects of `npm run test:all` only. */
+export const SLOW_PROJECTS = ["slow", "timed"] as const;
+
+/** They run concurrently with the unit tests. */
+export const SLOW_FILES = [
+  "test/cli/deploy.test.ts", // packs the npm package and runs the real wrangler for each deployment
+  "test/cli/npm-package.test.ts", // compiles and packs the npm package
+  "test/cli/engine-commands.test.ts", // builds engines and snapshots for several sets of models
+  "test/toolchain/engine/build.test.ts", // builds engines
+  "test/toolchain/engine/validation.test.ts", // runs every model in the built engine and in the full one
+];
+
+/** End-to-end files that are timed or fill the machine: they run one by one, after all others. */
+export const TIMED_FILES = [
+  "test/e2e/faults.test.ts", // runs every fault scenario with its time-outs
+  "test/e2e/doctor.test.ts", // measures startup time and memory of the Worker
+  "test/e2e/bench.test.ts", // puts load on the system for seconds
+];
