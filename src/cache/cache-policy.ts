@@ -1,10 +1,10 @@
 // Cache policy: decides which layer stores which responses, for how long, and which directives HTTP caches receive.
 //
-// | layer | location | cost of a lookup | contents |
-// |---|---|---|---|
-// | L1 | memory of this isolate | microseconds | responses of every tenant |
-// | CDN | cache of the data center, through a synthetic GET (Cache API) | about a millisecond, a subrequest, no charge | responses without a tenant |
-// | L2 | one Redis for all isolates | a round trip, a billed command | responses of every tenant |
+// - L1 is the memory of this isolate. A lookup costs microseconds. It stores the responses of every tenant.
+// - CDN is the cache of the data center, through a synthetic GET (Cache API). A lookup costs about a millisecond and a
+//   subrequest, but no money. It stores responses without a tenant only.
+// - L2 is one Redis for all isolates. A lookup costs a round trip and a billed command. It stores the responses of every
+//   tenant.
 //
 // Lookups query the layers in this order, cheapest first, and copy hits of later layers into earlier ones. A key contains
 // the tenant and the manifest digest (cache-key.ts), so responses never cross tenants. When an alias moves, lookups no

@@ -1,5 +1,6 @@
-// Infer messages with their tensors as bytes: the Open Inference Protocol's binary tensor data extension. Little-endian, as every
-// platform of today's browsers and phones is; a BYTES element is its length as uint32, and its bytes.
+// Binary tensors: encodes and decodes infer messages by the Open Inference Protocol's binary tensor data extension.
+// Numbers are little-endian, like the platforms of all current browsers and phones. A BYTES element is its length as
+// uint32, followed by its bytes.
 
 import { byteView, concatBytes } from "../core/bytes.ts";
 import type { NamedTensors, Tensor } from "../core/tensor.ts";
@@ -13,7 +14,7 @@ interface NumberArray {
   from(values: readonly unknown[]): ArrayLike<number | bigint>;
 }
 
-/** What the JSON says of a tensor. */
+/** Description of a tensor in the JSON part of a message. */
 export interface TensorHeader {
   readonly name: string;
   readonly datatype: Tensor["datatype"];
@@ -23,10 +24,10 @@ export interface TensorHeader {
 }
 
 export function encodeTensors(tensors: NamedTensors): {
-  readonly heads: readonly TensorHeader[];
+  readonly headers: readonly TensorHeader[];
   readonly bytes: readonly Uint8Array[];
 } {
-  const all = Object.entries(tensors).map(([name, { datatype, shape, data }]) => {
+  const encoded = Object.entries(tensors).map(([name, { datatype, shape, data }]) => {
     const bytes =
       "buffer" in data
         ? byteView(data)
@@ -34,22 +35,33 @@ export function encodeTensors(tensors: NamedTensors): {
             data.flatMap((element) => [byteView(Uint32Array.of(element.byteLength)), element]),
           );
     return {
-      head: { name, datatype, shape, parameters: { binary_data_size: bytes.byteLength } },
+      header: { name, datatype, shape, parameters: { binary_data_size: bytes.byteLength } },
       bytes,
     };
   });
-  return { heads: all.map(({ head }) => head), bytes: all.map(({ bytes }) => bytes) };
+  return {
+    headers: encoded.map(({ header }) => header),
+    bytes: encoded.map(({ bytes }) => bytes),
+  };
 }
 
-/** @param bytes what follows the JSON @throws invalid_answer */
-export function decodeTensors(heads: readonly TensorHeader[], bytes: Uint8Array): NamedTensors {
+/**
+ * @param bytes the part of the message after the JSON
+ * @throws invalid_answer
+ */
+export function decodeTensors(headers: readonly TensorHeader[], bytes: Uint8Array): NamedTensors {
   let offset = 0;
   return Object.fromEntries(
-    heads.map(({ name, datatype, shape, parameters, data }) => {
+    headers.map(({ name, datatype, shape, parameters, data }) => {
       const size = Number(parameters?.["binary_data_size"] ?? 0);
-      const part = bytes.slice(offset, (offset += size)); // a copy, which is aligned
+      // Typed arrays need aligned memory, which the copy guarantees.
+      const part = bytes.slice(offset, (offset += size));
       if (part.byteLength < size)
-        throw clientError("invalid_answer", `Tensor ${name} is cut off.`, "Try again.");
+        throw clientError(
+          "invalid_answer",
+          `Tensor ${name} has ${part.byteLength} of ${size} bytes.`,
+          "Try again.",
+        );
       return [
         name,
         {
@@ -69,7 +81,7 @@ function decodeBinaryData(datatype: Tensor["datatype"], part: Uint8Array<ArrayBu
     : new (typedArrays[datatype] as NumberArray)(part.buffer);
 }
 
-/** Of a server that has no binary form. */
+/** Decodes the response of a server without the binary extension. */
 function decodeJsonData(datatype: Tensor["datatype"], data: readonly unknown[]): unknown {
   const flat = data.flat(Number.POSITIVE_INFINITY);
   if (datatype === "BYTES") return flat.map((text) => toUtf8(String(text)));
@@ -81,10 +93,10 @@ function decodeJsonData(datatype: Tensor["datatype"], data: readonly unknown[]):
 function splitBytesElements(part: Uint8Array): Uint8Array[] {
   const view = new DataView(part.buffer);
   const elements: Uint8Array[] = [];
-  for (let at = 0; at < part.byteLength;) {
-    const end = at + 4 + view.getUint32(at, true);
-    elements.push(part.subarray(at + 4, end));
-    at = end;
+  for (let start = 0; start < part.byteLength;) {
+    const end = start + 4 + view.getUint32(start, true);
+    elements.push(part.subarray(start + 4, end));
+    start = end;
   }
   return elements;
 }

@@ -1,26 +1,55 @@
-// What the client rejects with: the server's problem details (RFC 9457), or what kept an answer from coming.
+// Client errors: the server's problem details (RFC 9457), or the reason why no valid response arrived.
 
 import type { ProblemDetails } from "../protocol/problem-details.ts";
 
-/** `network`: no connection, or one that broke before the answer was whole; `timeout`: the time was up; `invalid_answer`: not EdgeTier answered. */
-export type ClientFault = "network" | "timeout" | "aborted" | "invalid_answer" | "invalid_input";
+/**
+ * Codes of errors that the client finds itself. `network`: no connection, or one that broke before the response was
+ * complete. `timeout`: the deadline or time limit passed. `aborted`: the caller's signal had no reason of its own.
+ * `invalid_answer`: the response is not EdgeTier's. `invalid_input`: the input cannot be sent.
+ *
+ * @example
+ * import { type ClientErrorCode, connect, EdgeTierError, listModels } from "edgetier/client";
+ *
+ * const offline: readonly ClientErrorCode[] = ["network", "timeout"];
+ * await listModels(connect({ url: "https://predict.example.com" })).catch((error: unknown) => {
+ *   if (error instanceof EdgeTierError) console.log(offline.some((code) => code === error.code));
+ * });
+ */
+export type ClientErrorCode = "network" | "timeout" | "aborted" | "invalid_answer" | "invalid_input";
 
 export interface EdgeTierErrorOptions {
-  /** The server's `code`, such as `model_not_found`; `http_<status>` where it gave none; or a ClientFault. */
-  readonly code: ClientFault | (string & {});
-  /** 0 where nobody answered. */
+  /** The server's `code`, such as `model_not_found`, or `http_<status>` if it sent none; or a ClientErrorCode. */
+  readonly code: ClientErrorCode | (string & {});
+  /** HTTP status; 0 if there is no response. */
   readonly status: number;
+  /** Problem, with the value. */
   readonly detail: string;
+  /** Next step, as an imperative; may be empty. */
   readonly remedy: string;
-  /** To look it up in the server's log. */
+  /** Id of the request in the server's log. */
   readonly requestId?: string | undefined;
   /** Whether the same request may succeed later. */
   readonly retryable: boolean;
-  /** When the server wants it again; undefined where it does not say. */
+  /** Delay that the server requests before a retry; undefined if it requests none. */
   readonly retryAfterMs?: number | undefined;
   readonly cause?: unknown;
 }
 
+/**
+ * Error of every call. `message` contains `detail` and `remedy`. Only an abort by the caller's signal rejects with
+ * another value: the signal's reason.
+ *
+ * @example
+ * import { createClient, EdgeTierError } from "edgetier/client";
+ *
+ * const client = createClient({ url: "https://predict.example.com" });
+ * try {
+ *   await client.predict("intent", "what is my balance");
+ * } catch (error) {
+ *   if (error instanceof EdgeTierError) console.error(error.code, error.requestId);
+ *   else throw error;
+ * }
+ */
 export class EdgeTierError extends Error implements EdgeTierErrorOptions {
   override readonly name = "EdgeTierError";
   readonly code: string;
@@ -53,17 +82,17 @@ export class EdgeTierError extends Error implements EdgeTierErrorOptions {
 }
 
 export const clientError = (
-  code: ClientFault,
+  code: ClientErrorCode,
   detail: string,
   remedy: string,
   cause?: unknown,
 ): EdgeTierError =>
   new EdgeTierError({ code, status: 0, detail, remedy, retryable: code === "network", cause });
 
-/** Overload: the only refusals after which asking again helps. */
+/** Overload is the only HTTP status class after which a retry helps. */
 const isOverload = (status: number): boolean => status === 429 || status === 503;
 
-/** Whether somebody else's answer may take the place of the server's: it could not be reached, or failed. */
+/** Whether the server is unreachable or failed, so that another source's response may replace its own. */
 export const isOutage = (error: unknown): error is EdgeTierError =>
   error instanceof EdgeTierError &&
   (error.status >= 500 ||
@@ -71,13 +100,13 @@ export const isOutage = (error: unknown): error is EdgeTierError =>
     error.code === "network" ||
     error.code === "timeout");
 
-/** @param nowMs for a `retry-after` that is a date */
+/** @param nowMs reference for a `retry-after` that is a date */
 export async function readErrorResponse(response: Response, nowMs: number): Promise<EdgeTierError> {
   const { status, headers } = response;
   const problem = parseProblem(await response.text());
   const {
     code = `http_${status}`,
-    detail = `The server answered ${status}.`,
+    detail = `The server responded with status ${status}.`,
     remedy = "",
     instance,
     retryable = true,
@@ -94,13 +123,13 @@ export async function readErrorResponse(response: Response, nowMs: number): Prom
   });
 }
 
-/** Of /v1, or the Open Inference Protocol's `{"error"}`. */
+/** Reads problem details of `/v1`, or the Open Inference Protocol's `{"error"}`. */
 function parseProblem(text: string): Partial<ProblemDetails> {
   try {
     const { error, ...problem } = JSON.parse(text);
     return typeof error === "string" ? { detail: error } : problem;
   } catch {
-    return {}; // of a proxy on the way
+    return {}; // Proxies respond with HTML or text.
   }
 }
 

@@ -1,6 +1,6 @@
-// EdgeTier's client, for browsers, React Native and Node: no dependencies, no platform's own API.
+// EdgeTier client for browsers, React Native and Node, without dependencies or platform-specific APIs.
 
-export { type AnswerStore, createAnswerStore, type KeptAnswer } from "./response-cache.ts";
+export { type CachedResponse, createResponseCache, type ResponseCache } from "./response-cache.ts";
 export { type Client, type ClientOptions, createClient } from "./client.ts";
 export {
   type CallOptions,
@@ -9,7 +9,7 @@ export {
   connect,
 } from "./connection.ts";
 export { embed, type Embeddings, type EmbedOptions } from "./embed.ts";
-export { type ClientFault, EdgeTierError } from "./errors.ts";
+export { type ClientErrorCode, EdgeTierError } from "./errors.ts";
 export {
   infer,
   type Inference,
@@ -20,10 +20,19 @@ export {
 export { getModel, listModels } from "./models.ts";
 export {
   type Prediction,
-  type PredictionOf,
+  type PredictionFor,
   type PredictInput,
   type PredictOptions,
   type PredictOutput,
   predict,
 } from "./predict.ts";
-export { createRegions, listRegions, type Regions } from "./region-selector.ts";
+export { createRegionSelector, listRegions, type RegionSelector } from "./region-selector.ts";
+export {
+  type AnswerStore,
+  type ClientFault,
+  createAnswerStore,
+  createRegions,
+  type KeptAnswer,
+  type PredictionOf,
+  type Regions,
+} from "./deprecated.ts";

@@ -1,52 +1,94 @@
-// Which region to ask directly: the nearest of those that have an address for clients, as the edge lists them for this caller.
+// Region selector: finds the nearest healthy region with a public address in the edge's list for this client.
 
 import type { RegionList } from "../protocol/region-list.ts";
-import { type CallOptions, type Connection, endsAtMsOf, readJsonBody, send } from "./connection.ts";
+import {
+  type CallOptions,
+  type Connection,
+  computeCallEndMs,
+  readJsonBody,
+  send,
+} from "./connection.ts";
 
-export interface Regions {
-  /** @returns undefined where no region may be asked, or the list cannot be had */
+/**
+ * Selects the region for direct calls of `infer`. {@link createRegionSelector} makes the usual one; an app may implement
+ * its own.
+ *
+ * @example
+ * import { connect, infer, type RegionSelector } from "edgetier/client";
+ *
+ * const frankfurt: RegionSelector = {
+ *   nearest: async () => ({ id: "fra", url: "https://fra.example.com" }),
+ *   markFailed: (id) => console.warn(`region ${id} failed`),
+ * };
+ * const inputs = { x: { datatype: "FP32", shape: [1, 1], data: Float32Array.of(1) } } as const;
+ * await infer(connect({ url: "https://predict.example.com" }), "scale", inputs, { regions: frankfurt });
+ */
+export interface RegionSelector {
+  /** @returns undefined if no region is available, or the list cannot be read */
   nearest(
     connection: Connection,
-    call?: CallOptions,
+    options?: CallOptions,
   ): Promise<{ readonly id: string; readonly url: string } | undefined>;
-  /** Not to be asked for a while. */
-  leaveAlone(id: string): void;
+  /** Excludes a region for a while. */
+  markFailed(id: string): void;
 }
 
+/**
+ * Lists the regions, nearest first.
+ *
+ * @throws EdgeTierError, or the reason of the caller's signal
+ * @example
+ * import { connect, listRegions } from "edgetier/client";
+ *
+ * const regions = await listRegions(connect({ url: "https://predict.example.com" }));
+ * console.log(regions.map(({ id, distanceKm, health }) => ({ id, distanceKm, health })));
+ */
 export const listRegions = async (
   connection: Connection,
-  call: CallOptions = {},
+  options: CallOptions = {},
 ): Promise<RegionList["regions"]> =>
-  (await send(connection, "/v1/regions", {}, readJsonBody<RegionList>, call)).regions;
+  (await send(connection, "/v1/regions", {}, readJsonBody<RegionList>, options)).regions;
 
-/** The list is worth so much of a call's time. */
+/** Limits on the part of a call's time that the list may take. */
 const MAX_LIST_MS = 1_000;
 const MAX_LIST_SHARE = 0.25;
 
-/** @param keptMs for how long a list holds, and a region that failed is left alone */
-export function createRegions(keptMs = 60_000): Regions {
+/**
+ * Creates a region selector that caches the edge's list.
+ *
+ * @param retentionMs how long a list is valid, and how long a failed region is excluded
+ * @example
+ * import { connect, createRegionSelector, infer } from "edgetier/client";
+ *
+ * const connection = connect({ url: "https://predict.example.com" });
+ * const regions = createRegionSelector();
+ * const inputs = { x: { datatype: "FP32", shape: [1, 1], data: Float32Array.of(1) } } as const;
+ * const { outputs, region } = await infer(connection, "scale", inputs, { regions });
+ */
+export function createRegionSelector(retentionMs = 60_000): RegionSelector {
   let list: RegionList["regions"] = [];
-  let goodUntilMs = Number.NEGATIVE_INFINITY;
-  const failed = new Set<string>();
+  let expiresAtMs = Number.NEGATIVE_INFINITY;
+  const failedIds = new Set<string>();
   return {
-    async nearest(connection, call = {}) {
+    async nearest(connection, options = {}) {
       const nowMs = connection.clock.now();
-      if (nowMs >= goodUntilMs) {
-        goodUntilMs = nowMs + keptMs;
-        failed.clear();
+      if (nowMs >= expiresAtMs) {
+        expiresAtMs = nowMs + retentionMs;
+        failedIds.clear();
         const timeoutMs = Math.min(
           MAX_LIST_MS,
-          MAX_LIST_SHARE * (endsAtMsOf(connection, call) - nowMs),
+          MAX_LIST_SHARE * (computeCallEndMs(connection, options) - nowMs),
         );
-        list = await listRegions(connection, { ...call, timeoutMs, retries: 0 }).catch(() => []);
+        const listOptions = { ...options, timeoutMs, maxRetries: 0 };
+        list = await listRegions(connection, listOptions).catch(() => []);
       }
       const { id, url } =
         list.find(
           (region) =>
-            region.url !== undefined && region.health !== "unhealthy" && !failed.has(region.id),
+            region.url !== undefined && region.health !== "unhealthy" && !failedIds.has(region.id),
         ) ?? {};
       return id === undefined || url === undefined ? undefined : { id, url };
     },
-    leaveAlone: (id) => void failed.add(id),
+    markFailed: (id) => void failedIds.add(id),
   };
 }

@@ -1,4 +1,4 @@
-// Texts as UTF-8, and back without TextDecoder, which not every React Native has.
+// UTF-8 conversion. Decoding works without TextDecoder, which some versions of React Native lack.
 
 export const toUtf8 = (text: string): Uint8Array<ArrayBuffer> => new TextEncoder().encode(text);
 

@@ -68,8 +68,9 @@ export const httpErrors = {
     ),
   missingCredential: () =>
     makeError("missing_credential", "The request has no credential, and this route requires one."),
-  invalidCredential: (reason: string) =>
-    makeError("invalid_credential", `Invalid credential: ${reason}.`),
+  /** @param problem identifier of the reason, for tests and logs */
+  invalidCredential: (problem: string, reason: string) =>
+    makeError("invalid_credential", `Invalid credential: ${reason}.`, { facts: { problem } }),
   missingScope: (scope: string, granted: readonly string[]) =>
     makeError(
       "missing_scope",

@@ -20,12 +20,9 @@ export const regionListSchema = z
               description:
                 "Health by the recent calls of the responding isolate. An unhealthy region receives no calls for a while.",
             }),
-            distanceKm: z
-              .int()
-              .nullable()
-              .meta({
-                description: "Estimated distance from the client; null if its location is unknown.",
-              }),
+            distanceKm: z.int().nullable().meta({
+              description: "Estimated distance from the client; null if its location is unknown.",
+            }),
             latencyMs: z.object({ p50: z.number(), p95: z.number() }).nullable().meta({
               description: "Latency of the responding isolate's recent calls, over all models.",
             }),

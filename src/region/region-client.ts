@@ -1,5 +1,5 @@
-// The region client port: how the edge asks a heavier tier. Drivers: drivers/oip-http.ts for one region, and in-process for
-// tests; client/region-pool.ts makes one of several.
+// Port: calls a region, which runs the heavier tiers. Drivers: drivers/oip-http.ts for one region and drivers/in-process.ts
+// for tests. client/region-pool.ts combines several regions into one client.
 
 import { EdgeTierError } from "../core/errors.ts";
 import type { GeoPoint } from "../core/geo.ts";
@@ -7,46 +7,45 @@ import type { Span } from "../core/tracing.ts";
 import type { NamedTensors } from "../core/tensor.ts";
 import type { OrcaLoadReport } from "../protocol/load-report.ts";
 
-/** What every request to a region brings along. */
+/** Fields of every request to a region. */
 export interface RegionCall {
   readonly model: string;
   readonly version: number;
-  /** Sent along so that logs of edge and region meet. */
+  /** Correlates the logs of edge and region. */
   readonly requestId: string;
-  /** What is left of the client's deadline; the region drops work that is older. */
+  /** Remaining client deadline. The region drops the request when it has elapsed. */
   readonly timeoutMs: number;
-  /** What the call is made for; each attempt is a span below it. */
+  /** Parent span; each attempt becomes its child. */
   readonly span?: Span;
-  /** Where the client is. */
   readonly clientLocation?: GeoPoint;
-  /** Keeps work alive after the response, such as a look at a region's health. */
+  /** Keeps work such as a region health check alive after the response. */
   readonly waitUntil?: (work: Promise<unknown>) => void;
-  /** The region is asked for its load, and this is told what it says of it. */
+  /** Requests a load report from the region and receives it. */
   readonly onLoadReport?: (load: OrcaLoadReport) => void;
 }
 
 const FAILURES = ["unreached", "timed_out", "busy", "failed", "unreadable"] as const;
 /**
- * What region_unavailable means, in its `facts.failure`.
- * - `unreached`: no answer began: refused, reset, broken off on the way
- * - `timed_out`: none within the call's time, or the caller has ended it
- * - `busy`: the region says that another moment may do: 408, 425, 429, 503
- * - `failed`: it has tried, or does not know this edge: any other 5xx, 401
- * - `unreadable`: what came is no answer of the protocol, or broke off
+ * Reason of a region_unavailable error, in its `facts.failure`.
+ * - `unreached`: no response began, because the connection was rejected, reset or broken
+ * - `timed_out`: no response within the call's timeout, or the caller aborted it
+ * - `busy`: a later attempt may succeed (408, 425, 429, 503)
+ * - `failed`: the region tried and failed, or does not know this edge (any other 5xx, 401)
+ * - `unreadable`: the response violates the protocol or was truncated
  */
 export type RegionFailure = (typeof FAILURES)[number];
 
-/** @returns undefined where the region has answered, by a refusal, or the failure is not its own */
+/** @returns undefined if the region rejected the request, or if the failure is not the region's */
 export function classifyRegionError(error: unknown): RegionFailure | undefined {
   if (!(error instanceof EdgeTierError) || error.code !== "region_unavailable") return undefined;
-  return FAILURES.find((one) => one === error.facts["failure"]) ?? "unreached";
+  return FAILURES.find((failure) => failure === error.facts["failure"]) ?? "unreached";
 }
 
 const BUSY_STATUSES = new Set([408, 425, 429, 503]);
 
 export function classifyRegionStatus(status: number): RegionFailure | undefined {
   if (BUSY_STATUSES.has(status)) return "busy";
-  // 401 is the region's word on this edge, and not on its client.
+  // 401 concerns the edge's signature and not the client's request.
   return status === 401 || (status >= 500 && status !== 501) ? "failed" : undefined;
 }
 
@@ -58,49 +57,50 @@ export interface RegionRequest extends RegionCall {
 
 export interface ResumeRequest extends RegionCall {
   readonly tier: string;
-  /** What an edge tier has made of the inputs, by the names of the manifest's `resumes`; the first dimension of each is the rows. */
+  /** Edge tier outputs, named as in the manifest's `resumes`. The first dimension of each is the row. */
   readonly tensors: NamedTensors;
   readonly rows: number;
 }
 
-/** A client's own infer request, as it came. */
+/** A client's own infer request, unchanged. */
 export interface ForwardedRequest extends RegionCall {
   readonly body: Uint8Array<ArrayBuffer>;
-  /** Those that tell what the body is. */
+  /** Headers that describe the body. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
 export interface RegionClient {
   /**
-   * Runs one tier over all rows.
-   * @returns the graph's raw outputs, row by row in the order of `inputs`.
-   * @throws region_unavailable (unreachable, timed out, 5xx, an answer that cannot be read), region_refused (4xx).
+   * Runs one tier on all rows.
+   * @returns the graph's raw outputs; rows are in the order of `inputs`
+   * @throws region_unavailable (unreachable, timed out, 5xx, unreadable response), region_refused (4xx)
    */
   infer(request: RegionRequest, signal?: AbortSignal): Promise<NamedTensors>;
   /**
-   * Has one tier go on from where an edge tier is.
+   * Runs the rest of a tier's graph, starting from the outputs of an edge tier.
    * @returns as `infer` does
-   * @throws as `infer`; a region that does not know how to go on refuses: region_refused
+   * @throws as `infer`; region_refused if the region cannot resume this tier
    */
   resume(request: ResumeRequest, signal?: AbortSignal): Promise<NamedTensors>;
   /**
-   * Has the region answer in the client's stead.
-   * @returns its answer as it comes, refusals too, with the headers that tell what the body is. The time limit holds until
-   * the body's end.
-   * @throws region_unavailable (unreachable, timed out, an answer that is none of the protocol's), region_refused
+   * Forwards the client's request unchanged.
+   * @returns the region's response as it arrives, rejections included, with the headers that describe its body. The timeout
+   * covers the whole body.
+   * @throws region_unavailable (unreachable, timed out, a response outside the protocol), region_refused
    */
   forward(request: ForwardedRequest, signal?: AbortSignal): Promise<Response>;
   isReady(signal?: AbortSignal): Promise<boolean>;
-  /** Whether the region answers for this version at once; one that does not may begin to load it. */
+  /** Returns whether this version is loaded. If it is not, the region may start to load it. */
   isModelReady(model: string, version: number, signal?: AbortSignal): Promise<boolean>;
   /**
-   * What has been measured of one tier's calls lately, where the client measures.
-   * @param quantile from 0 to 1 @returns milliseconds, of the region that is quickest now; undefined until there are enough samples
+   * Recent latency quantile of one tier, if the client measures latencies.
+   * @param quantile from 0 to 1
+   * @returns milliseconds of the fastest region; undefined until there are enough samples
    */
   latencyQuantileMs?(
     quantile: number,
-    of: { readonly model: string; readonly tier: string },
+    tier: { readonly model: string; readonly tier: string },
   ): number | undefined;
-  /** Whether whoever would be asked has more to do than it can, by its own word of just now. */
+  /** Returns whether every available region has recently reported that it is saturated. */
   isSaturated?(): boolean;
 }

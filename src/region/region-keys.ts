@@ -1,5 +1,5 @@
-// The secrets that edges sign their requests to regions with, as operators write them: `<id>:<secret in base64>`, with commas
-// between several.
+// Parses the secrets with which edges sign their requests to regions. Operators write them as `<id>:<secret in base64>`,
+// comma-separated if there are several.
 
 import * as z from "zod";
 import { fromBase64, toBase64 } from "../core/base64.ts";
@@ -9,10 +9,10 @@ export interface RegionKey {
   readonly secret: Uint8Array<ArrayBuffer>;
 }
 
-/** As long as what SHA-256 gives: shorter ones could be guessed sooner (RFC 2104, 3). */
+/** Length of a SHA-256 digest. Shorter secrets weaken the HMAC (RFC 2104, section 3). */
 const MIN_SECRET_BYTES = 32;
 const ID = /^[A-Za-z0-9_.-]{1,64}$/;
-const EXPECTED_FORMAT = `must be <id>:<secret>, the secret ${MIN_SECRET_BYTES} bytes or more in base64; \`edgetier region key\` makes one`;
+const EXPECTED_FORMAT = `must be <id>:<secret>, the secret ${MIN_SECRET_BYTES} bytes or more in base64; generate one with \`edgetier region key\``;
 
 function parseKey(text: string): RegionKey | undefined {
   const [id = "", base64 = ""] = text.trim().split(":", 2);
@@ -23,25 +23,25 @@ function parseKey(text: string): RegionKey | undefined {
 }
 
 const invalid = (context: z.RefinementCtx, message: string) => {
-  context.addIssue({ code: "custom", message }); // never with the value
+  context.addIssue({ code: "custom", message }); // The message never contains the value, which is secret.
   return z.NEVER;
 };
 
-/** For a variable of one key. */
+/** Schema of a variable that holds one key. */
 export const regionKeySchema = () =>
   z
     .string()
     .transform((text, context): RegionKey => parseKey(text) ?? invalid(context, EXPECTED_FORMAT));
 
-/** For a variable of all that are believed: a wrong one is refused, never left out, and so is an id that is there twice. */
+/** Schema of a variable that lists all trusted keys. An invalid key or a repeated id fails the whole list. */
 export const regionKeysSchema = () =>
   z.string().transform((text, context): readonly RegionKey[] => {
     const keys = text.split(",").map(parseKey);
     if (!keys.every((key) => key !== undefined))
-      return invalid(context, `each ${EXPECTED_FORMAT}; several have commas between them`);
+      return invalid(context, `each ${EXPECTED_FORMAT}; separate several keys with commas`);
     return new Set(keys.map(({ id }) => id)).size === keys.length
       ? keys
-      : invalid(context, "must not have the same id twice");
+      : invalid(context, "must not contain the same id twice");
   });
 
 export const formatRegionKey = ({ id, secret }: RegionKey): string => `${id}:${toBase64(secret)}`;

@@ -1,7 +1,7 @@
-// What of a request to a region its signature covers (RFC 9421), for both sides of it.
+// Signs requests to a region (RFC 9421), and defines for signer and verifier which components the signature covers.
 //
-// Scheme and authority are left out (`@path` and `@query`, not `@target-uri`): TLS may end before the region, and an ingress
-// may ask it by another name. What is signed for one region is therefore good for every one with the same key.
+// The signature covers `@path` and `@query` instead of `@target-uri`. TLS may end before the region, and an ingress may
+// rewrite the host name, so scheme and authority cannot be checked. A signature is therefore valid for every region with the same key.
 
 import type { Clock } from "../core/clock.ts";
 import { toBase64 } from "../core/base64.ts";
@@ -14,7 +14,7 @@ import { JSON_LENGTH_HEADER } from "../protocol/open-inference.ts";
 
 const LABEL = "edgetier";
 const NONCE_BYTES = 18;
-/** Headers that change what a region does. Each must be covered where it is there, so that none can be added on the way. */
+/** Headers that change the region's behavior. A signature covers each one present, so that none can be added in transit. */
 const SIGNED_HEADERS = [
   "content-type",
   "content-encoding",
@@ -23,10 +23,10 @@ const SIGNED_HEADERS = [
   "x-request-id",
 ];
 
-/** Where a body is not read, nothing is digested. */
+/** GET and HEAD bodies are never read, so they have no digest. */
 const hasBody = (method: string): boolean => method !== "GET" && method !== "HEAD";
 
-/** What a signature has to cover, at least. */
+/** Returns the components that a signature must cover at least. */
 export function requiredComponents({ method, headers }: SignedMessage): string[] {
   return [
     "@method",
@@ -37,7 +37,7 @@ export function requiredComponents({ method, headers }: SignedMessage): string[]
   ];
 }
 
-/** @returns the request's headers with its digest and signature */
+/** @returns the request's headers plus content digest and signature */
 export async function signRequest(
   request: SignedMessage & { readonly body: Uint8Array<ArrayBuffer> },
   keyId: string,

@@ -1,4 +1,4 @@
-// The fetch of a region client: signs what it sends, where there is a key.
+// Fetch function of a region client: signs each request if a key is configured.
 
 import { type Clock, systemClock } from "../core/clock.ts";
 import { importHmacKey } from "../protocol/message-signature.ts";
@@ -10,10 +10,10 @@ export type RegionRequestInit = Omit<RequestInit, "body"> & {
 };
 export type RegionFetch = (url: string, init: RegionRequestInit) => Promise<Response>;
 
-// Called without `this`: workerd's fetch refuses any other.
+// `fetch` is called as a function: workerd rejects any other `this`.
 export const plainFetch: RegionFetch = (url, init) => fetch(url, init);
 
-/** @param key undefined for a region that believes everyone */
+/** @param key undefined for a region that accepts unsigned requests */
 export function createSignedFetch(
   key: RegionKey | undefined,
   {
@@ -22,7 +22,7 @@ export function createSignedFetch(
   }: { readonly clock?: Clock; readonly send?: RegionFetch | undefined } = {},
 ): RegionFetch {
   if (key === undefined) return send;
-  let imported: CryptoKey | undefined; // and no promise of it: one request must not await another's
+  let imported: CryptoKey | undefined; // The key, not its promise: one request must not await another's in workerd.
 
   return async function signedFetch(url, init) {
     imported ??= await importHmacKey(key.secret);

@@ -62,18 +62,14 @@ export async function collectGarbage(
 
   // Artifacts are listed before manifests, so artifacts of later manifests are either unlisted or young.
   const artifacts = await objects.list(storeLayout.artifacts);
-  const versions = (await objects.list(storeLayout.models)).flatMap((object): StoredVersion[] => {
-    const found = parseManifestKey(object.key);
-    return found === undefined ? [] : [{ ...found, object }];
-  });
+  const versions = await listStoredVersions(objects);
   const surplus: StoredVersion[] = [];
   for (const [model, all] of Map.groupBy(versions, (version) => version.model)) {
     const referenced = await readReferencedVersions(model);
-    const beyondKept = all
-      .toSorted((a, b) => b.version - a.version)
-      .slice(Math.max(1, keepVersions));
     surplus.push(
-      ...beyondKept.filter(({ version, object }) => !referenced.has(version) && isOld(object)),
+      ...skipNewest(all, keepVersions).filter(
+        ({ version, object }) => !referenced.has(version) && isOld(object),
+      ),
     );
   }
 
@@ -112,6 +108,17 @@ export async function collectGarbage(
     },
   };
 }
+
+async function listStoredVersions(objects: ObjectStore): Promise<StoredVersion[]> {
+  return (await objects.list(storeLayout.models)).flatMap((object) => {
+    const parsed = parseManifestKey(object.key);
+    return parsed === undefined ? [] : [{ ...parsed, object }];
+  });
+}
+
+/** Returns the versions without the newest ones, of which at least one stays. */
+const skipNewest = (versions: readonly StoredVersion[], count: number): StoredVersion[] =>
+  versions.toSorted((a, b) => b.version - a.version).slice(Math.max(1, count));
 
 const listReferencedVersions = (aliases: Aliases): ReadonlySet<number> =>
   new Set(

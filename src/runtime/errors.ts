@@ -1,8 +1,8 @@
-// Errors of sessions in the edge engine.
+// Errors of sessions and snapshots in the edge engine.
 
 import { errorFactory, type ErrorTable } from "../core/errors.ts";
 
-export type SnapshotRefusal =
+export type SnapshotRejectionReason =
   | "truncated"
   | "corrupt"
   | "no_snapshot"
@@ -17,25 +17,27 @@ export const runtimeErrorTable = {
   engine_trap: {
     status: 500,
     remedy:
-      "Another instance takes its place; the operator should check the model with `edgetier model inspect`.",
+      "Retry: a new instance replaces it. Ask the operator to check the model with `edgetier model inspect`.",
   },
   function_cut: {
     status: 500,
-    remedy: "The operator should pass the log to `edgetier engine build --traps` and deploy again.",
+    remedy:
+      "Ask the operator to pass the log to `edgetier engine build --traps` and to deploy again.",
   },
   snapshot_refused: {
     status: 503,
-    remedy: "The model is loaded without it; make it again for the engine that is deployed.",
+    remedy:
+      "Create the snapshot again for the deployed engine; until then, the model loads without it.",
   },
   not_deterministic: {
     status: 400,
     remedy:
-      "A snapshot would freeze its random numbers: serve it from the region, or with the full engine.",
+      "Serve it from the region or with the full engine, because a snapshot would freeze its random numbers.",
   },
   session_too_large: {
     status: 503,
     remedy:
-      "The operator should raise edgetier.sessionBudgetBytes in package.json, or serve the model from the region.",
+      "Ask the operator to raise edgetier.sessionBudgetBytes in package.json, or to serve the model from the region.",
   },
 } as const satisfies ErrorTable;
 
@@ -43,20 +45,20 @@ const makeError = errorFactory(runtimeErrorTable);
 
 export const runtimeErrors = {
   engineTrap: (action: string, reason: string, cause: unknown) =>
-    makeError("engine_trap", `The engine broke off while ${action}: ${reason}.`, { cause }),
+    makeError("engine_trap", `The engine trapped while ${action}: ${reason}.`, { cause }),
   functionCut: (cut: { readonly function: number } | { readonly slot: number }, cause?: unknown) =>
     makeError(
       "function_cut",
-      `The engine was cut of ${"slot" in cut ? `the function in slot ${cut.slot}` : `function ${cut.function}`}, which this input needs.`,
+      `This input requires ${"slot" in cut ? `the function in slot ${cut.slot}` : `function ${cut.function}`}, which was cut from the engine.`,
       { cause, facts: { ...cut } },
     ),
-  snapshotRefused: (reason: SnapshotRefusal) =>
-    makeError("snapshot_refused", `The snapshot was refused: ${reason}.`, { facts: { reason } }),
+  snapshotRefused: (reason: SnapshotRejectionReason) =>
+    makeError("snapshot_refused", `The snapshot was rejected: ${reason}.`, { facts: { reason } }),
   notDeterministic: () =>
-    makeError("not_deterministic", "The model answers the same input in two ways."),
+    makeError("not_deterministic", "The model gives two different outputs for the same input."),
   sessionTooLarge: (bytes: number, budgetBytes: number) =>
     makeError(
       "session_too_large",
-      `The session takes ${bytes} bytes; this isolate has ${budgetBytes} for all.`,
+      `The session requires ${bytes} bytes; this isolate's budget for all sessions is ${budgetBytes} bytes.`,
     ),
 } as const;

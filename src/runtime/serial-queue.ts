@@ -1,13 +1,13 @@
-// Runs asynchronous work one at a time, in the order of the calls. For servers: it makes one caller wait on another's
-// promise, which workerd does not allow across requests.
+// Serial queue: runs asynchronous tasks one at a time, in call order. It is for servers only, because a caller waits on
+// another caller's promise, which workerd forbids across requests.
 
-export type SerialQueue = <Result>(work: () => Promise<Result>) => Promise<Result>;
+export type SerialQueue = <Result>(task: () => Promise<Result>) => Promise<Result>;
 
-/** @returns a function that starts `work` when all earlier work has settled, and gives its result. */
+/** @returns a function that starts a task after all earlier tasks have settled, and returns its result */
 export function createSerialQueue(): SerialQueue {
   let last: Promise<unknown> = Promise.resolve();
-  return (work) => {
-    const result = last.then(work);
+  return (task) => {
+    const result = last.then(task);
     last = result.catch(() => undefined);
     return result;
   };

@@ -1,5 +1,5 @@
-// Several sessions of one graph as one session, which makes as many runs at the same time as they do. For servers: it makes
-// one caller wait on another's run, which workerd does not allow across requests.
+// Session group: several sessions of one graph behave as one session, with their total concurrency. It is for servers only,
+// because a caller waits on another caller's run, which workerd forbids across requests.
 
 import { coreErrors } from "../core/common-errors.ts";
 import type { NamedTensors } from "../core/tensor.ts";
@@ -7,48 +7,24 @@ import { validateInputs } from "./validate-inputs.ts";
 import type { Session } from "./runtime.ts";
 
 export interface GroupMember extends Session {
-  /** False while a run would have to wait, as for what takes a failed worker's place; its runs go to others then. */
+  /** False while a run would have to wait, for example for a restart. Runs then go to other members. */
   readonly isAvailable?: boolean | undefined;
 }
 
-/** @param members at least one, which the group owns from now on */
+/** @param members at least one; the group owns them */
 export function createSessionGroup(members: readonly GroupMember[]): Session {
   const [first] = members;
-  if (first === undefined) throw new RangeError("a group of no sessions");
-  /** A place for each run that a member makes at the same time. */
-  const free = members.flatMap((member) =>
-    Array.from({ length: member.concurrency ?? 1 }, () => member),
-  );
-  const concurrency = free.length;
-  const waiting: ((member: GroupMember) => void)[] = [];
+  if (first === undefined) throw new RangeError("a session group needs at least one session");
+  const slots = createSlots(members);
   const running = new Set<Promise<NamedTensors>>();
   let disposal: Promise<void> | undefined;
 
-  /** One that would run at once; where no member would, any that is free. */
-  function takeFree(): GroupMember | undefined {
-    const serving = free.findIndex(isAvailable);
-    if (serving === -1 && members.some(isAvailable)) return undefined;
-    return free.splice(Math.max(0, serving), 1)[0];
-  }
-
-  function giveWork(): void {
-    while (waiting.length > 0) {
-      const member = takeFree();
-      if (member === undefined) return;
-      waiting.shift()?.(member);
-    }
-  }
-
   async function run(inputs: NamedTensors): Promise<NamedTensors> {
-    const { promise, resolve } = Promise.withResolvers<GroupMember>();
-    waiting.push(resolve);
-    giveWork();
-    const member = await promise;
+    const member = await slots.acquire();
     try {
       return await member.run(inputs);
     } finally {
-      free.push(member);
-      giveWork();
+      slots.release(member);
     }
   }
 
@@ -62,13 +38,13 @@ export function createSessionGroup(members: readonly GroupMember[]): Session {
   return {
     inputs: first.inputs,
     outputs: first.outputs,
-    concurrency,
+    concurrency: slots.concurrency,
     get memoryBytes() {
       return members.reduce((sum, member) => sum + member.memoryBytes, 0);
     },
 
     async run(inputs) {
-      validateInputs(first.inputs, inputs); // what is wrong waits for nobody
+      validateInputs(first.inputs, inputs); // invalid inputs fail without waiting for a member
       if (disposal !== undefined)
         throw coreErrors.sessionFailed("the session has been disposed of");
       const result = run(inputs);
@@ -83,4 +59,47 @@ export function createSessionGroup(members: readonly GroupMember[]): Session {
   };
 }
 
-const isAvailable = ({ isAvailable: serving = true }: GroupMember) => serving;
+interface Slots {
+  readonly concurrency: number;
+  acquire(): Promise<GroupMember>;
+  release(member: GroupMember): void;
+}
+
+/** Creates one slot for each concurrent run of each member. */
+function createSlots(members: readonly GroupMember[]): Slots {
+  const free = members.flatMap((member) =>
+    Array.from({ length: member.concurrency ?? 1 }, () => member),
+  );
+  const waiting: ((member: GroupMember) => void)[] = [];
+
+  /** Takes a slot of an available member; if no member is available, any free slot. */
+  function takeFree(): GroupMember | undefined {
+    const available = free.findIndex(isAvailable);
+    if (available === -1 && members.some(isAvailable)) return undefined;
+    return free.splice(Math.max(0, available), 1)[0];
+  }
+
+  function serveWaiting(): void {
+    while (waiting.length > 0) {
+      const member = takeFree();
+      if (member === undefined) return;
+      waiting.shift()?.(member);
+    }
+  }
+
+  return {
+    concurrency: free.length,
+    acquire() {
+      const { promise, resolve } = Promise.withResolvers<GroupMember>();
+      waiting.push(resolve);
+      serveWaiting();
+      return promise;
+    },
+    release(member) {
+      free.push(member);
+      serveWaiting();
+    },
+  };
+}
+
+const isAvailable = ({ isAvailable = true }: GroupMember) => isAvailable;

@@ -1,9 +1,9 @@
-// Checks input tensors against what a session declares, before ONNX Runtime sees them. Shared by all runtimes.
+// Validates input tensors against a session's declaration, before ONNX Runtime reads them. All runtimes share it.
 
 import { coreErrors } from "../core/common-errors.ts";
 import { countElements, type NamedTensors, type TensorSpec } from "../core/tensor.ts";
 
-/** @throws invalid_tensor for a missing, unknown, mistyped or misshapen input, or data that does not fill its shape. */
+/** @throws invalid_tensor for a missing or unknown input, or for a wrong datatype, shape or element count */
 export function validateInputs(specs: readonly TensorSpec[], inputs: NamedTensors): void {
   for (const name of Object.keys(inputs)) {
     if (!specs.some((spec) => spec.name === name))

@@ -1,7 +1,7 @@
 // Edge session loader: opens the session of an edge tier.
 //
-// The sources, in order of preference: a session restored at module scope, the snapshot bundled with the Worker, the version's
-// snapshot in the model store, and the model itself if the deployment has a full engine.
+// The loader prefers a session restored at module scope, then the snapshot bundled with the Worker, then the version's snapshot
+// in the model store. If none works and the deployment has a full engine, it opens the model itself.
 
 import { servingErrors } from "./errors.ts";
 import { EdgeTierError } from "../core/errors.ts";

@@ -76,9 +76,10 @@ type SessionRunner = (
 ) => Promise<NamedTensors>;
 
 function createSessionRunner(
-  { deployment, metrics, log }: EdgeSessionsOptions,
+  options: EdgeSessionsOptions,
   loader: EdgeSessionLoader,
 ): SessionRunner {
+  const { deployment, metrics } = options;
   const sessions = new Map<string, Lazy<Session>>();
   /** Consecutive failed runs, by session. */
   const failureCounts = new Map<string, number>();
@@ -115,21 +116,6 @@ function createSessionRunner(
     cache.remove(key);
   }
 
-  function reportTrap({ tier, context }: TierCall, error: unknown): void {
-    const { code, detail, facts } = asEdgeTierError(error);
-    metrics.count("edgetier_engine_traps_total", { kind: code });
-    log({
-      level: "error",
-      event: "engine_trap",
-      requestId: context.requestId,
-      engine: deployment.engine.source,
-      graph: tier.graph.sha256,
-      tier: tier.id,
-      ...facts,
-      detail,
-    });
-  }
-
   return async (key, open, call) => {
     const { tier, inputs, context, deadline } = call;
     const session = await getLazySession(key, () => open(tier)).get(context, deadline);
@@ -140,8 +126,27 @@ function createSessionRunner(
       return outputs;
     } catch (error) {
       handleFailure(key, session, error);
-      if (isEngineTrap(error)) reportTrap(call, error);
+      if (isEngineTrap(error)) reportTrap(options, call, error);
       throw error;
     }
   };
+}
+
+function reportTrap(
+  { deployment, metrics, log }: EdgeSessionsOptions,
+  { tier, context }: TierCall,
+  error: unknown,
+): void {
+  const { code, detail, facts } = asEdgeTierError(error);
+  metrics.count("edgetier_engine_traps_total", { kind: code });
+  log({
+    level: "error",
+    event: "engine_trap",
+    requestId: context.requestId,
+    engine: deployment.engine.source,
+    graph: tier.graph.sha256,
+    tier: tier.id,
+    ...facts,
+    detail,
+  });
 }

@@ -55,5 +55,6 @@ export const servingErrors = {
     makeError(
       "not_cached",
       `The results of ${inputs} inputs are not cached, and the request forbids computing them.`,
+      { facts: { inputs } },
     ),
 } as const;

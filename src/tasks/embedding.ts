@@ -1,4 +1,4 @@
-// The task "embedding": one text in, one vector out. A text may also come as the ids of its tokens.
+// Task "embedding": converts one text, or its token ids, to one vector.
 
 import { taskErrors } from "./errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
@@ -8,7 +8,7 @@ import { createTextPreprocessor, expectText } from "./text/text-preprocessor.ts"
 
 const encoder = new TextEncoder();
 
-/** Stands before token ids, INT32 and little-endian, in an input's bytes: no text in UTF-8 has this byte. */
+/** Marks token ids (little-endian INT32) in an input's bytes. UTF-8 text never contains this byte. */
 const TOKENS_MARKER = 0xff;
 const TOKEN_ID_BYTES = 4;
 
@@ -32,7 +32,7 @@ export const embeddingTask: Task = {
   createPreprocessor: createTextPreprocessor,
 };
 
-/** Whether the model has these tokens is its tokenizer's to say. */
+/** Validates token ids, except for their presence in the vocabulary, which the tokenizer checks. */
 function validateTokens(
   ids: readonly unknown[],
   index: number,
@@ -42,7 +42,9 @@ function validateTokens(
   if (bytes > maxBytes) throw taskErrors.inputTooLarge(index, bytes, maxBytes);
   if (ids.length === 0) throw taskErrors.emptyText(index);
   if (!ids.every(isTokenId))
-    throw coreErrors.invalidRequest([`inputs.${index}: token ids must be whole numbers from 0`]);
+    throw coreErrors.invalidRequest([
+      `\`inputs[${index}]\` has an invalid token id; expected non-negative integers`,
+    ]);
   return { kind: "tokens", ids };
 }
 

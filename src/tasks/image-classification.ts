@@ -1,19 +1,19 @@
-// The task "image-classification": one JPEG or PNG file in, one label out.
+// Task "image-classification": classifies one JPEG or PNG file.
 
 import { coreErrors } from "../core/common-errors.ts";
 import { taskErrors } from "./errors.ts";
 import { fromBase64 } from "../core/base64.ts";
 import { sha256Hex } from "../core/hash.ts";
-import { describeInputType } from "./describe-input.ts";
+import { createInputTypeError } from "./input-type-error.ts";
 import { parseImageHeader } from "./image/image-header.ts";
 import { createImagePreprocessor, expectImage } from "./image/image-preprocessor.ts";
 import type { ImageInput } from "./image/image.ts";
 import type { InputLimits, Task } from "./task.ts";
 
-/** A grey PNG of one pixel. */
+/** A grayscale PNG of one pixel. */
 const EXAMPLE_PNG_BASE64 =
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==";
-/** The largest that a manifest can allow. */
+/** Maximum of the manifest's `maxPixels`. */
 const MAX_PIXELS = 16_777_216;
 
 export const imageClassificationTask: Task = {
@@ -24,18 +24,15 @@ export const imageClassificationTask: Task = {
   mediaTypes: ["image/jpeg", "image/png"],
 
   parseInput(raw, index, limits) {
-    const text = typeof raw === "object" && raw !== null && "b64" in raw ? raw.b64 : undefined;
-    if (typeof text !== "string")
-      throw coreErrors.invalidRequest([
-        `inputs.${index}: expected an image as {"b64": "<base64>"}, found ${describeInputType(raw)}`,
-      ]);
-    // Three quarters of its length, less padding: a long text need not be decoded to know that it is too long.
-    const leastBytes = Math.floor(text.length / 4) * 3 - 2;
-    if (leastBytes > limits.maxBytes)
-      throw taskErrors.inputTooLarge(index, leastBytes, limits.maxBytes);
-    const bytes = fromBase64(text);
+    const base64 = typeof raw === "object" && raw !== null && "b64" in raw ? raw.b64 : undefined;
+    if (typeof base64 !== "string") throw createInputTypeError(raw, index, '{"b64": …}');
+    // The length alone gives a lower bound of the bytes, so an input that is too long is not decoded.
+    const minBytes = Math.floor(base64.length / 4) * 3 - 2;
+    if (minBytes > limits.maxBytes)
+      throw taskErrors.inputTooLarge(index, minBytes, limits.maxBytes);
+    const bytes = fromBase64(base64);
     if (bytes === undefined)
-      throw coreErrors.invalidRequest([`inputs.${index}.b64: is not base64`]);
+      throw coreErrors.invalidRequest([`\`inputs[${index}].b64\` is not valid base64`]);
     return validateImage(bytes, index, limits);
   },
 

@@ -1,4 +1,4 @@
-// A model's labels: a JSON file with the names in the order of the logits.
+// Parses a model's label file: a JSON array of names, in the order of the logits.
 
 import { coreErrors } from "../core/common-errors.ts";
 import * as z from "zod";
@@ -6,26 +6,26 @@ import { formatZodIssues } from "../core/config.ts";
 import { reasonOf } from "../core/errors.ts";
 
 const labelsSchema = z
-  .array(z.string().min(1), "must be a JSON array of texts")
+  .array(z.string().min(1), "must be a JSON array of strings")
   .min(1, "must have at least one label");
 
 export type ParsedLabels =
   | { readonly labels: readonly string[] }
   | { readonly problems: readonly string[] };
 
-/** Of a version in the store. @throws manifest_invalid */
+/** Parses the labels of a stored version. @throws manifest_invalid */
 export function parseVersionLabels(
   { model, version }: { readonly model: string; readonly version: number },
   bytes: Uint8Array,
 ): readonly string[] {
-  const read = parseLabelFile(bytes);
-  if ("problems" in read)
+  const parsed = parseLabelFile(bytes);
+  if ("problems" in parsed)
     throw coreErrors.manifestInvalid(
       model,
       version,
-      read.problems.map((problem) => `its label file ${problem}`),
+      parsed.problems.map((problem) => `its label file ${problem}`),
     );
-  return read.labels;
+  return parsed.labels;
 }
 
 export function parseLabelFile(bytes: Uint8Array): ParsedLabels {
@@ -39,5 +39,5 @@ export function parseLabelFile(bytes: Uint8Array): ParsedLabels {
   if (!parsed.success) return { problems: formatZodIssues(parsed.error) };
   return new Set(parsed.data).size === parsed.data.length
     ? { labels: parsed.data }
-    : { problems: ["repeats a label"] };
+    : { problems: ["has duplicate labels"] };
 }

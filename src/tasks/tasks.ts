@@ -1,4 +1,4 @@
-// The tasks that EdgeTier knows, by name.
+// Registry of the supported tasks, by name.
 
 import { coreErrors } from "../core/common-errors.ts";
 import { embeddingTask } from "./embedding.ts";
@@ -10,12 +10,12 @@ const TASKS: ReadonlyMap<string, Task> = new Map(
   [textClassificationTask, imageClassificationTask, embeddingTask].map((task) => [task.name, task]),
 );
 
-/** @throws invalid_configuration for a name that no task has. */
+/** @throws invalid_configuration for an unknown task */
 export function getTask(name: string): Task {
   const task = TASKS.get(name);
   if (task === undefined)
     throw coreErrors.invalidConfiguration([
-      `task ${name} is not known; known are ${[...TASKS.keys()].join(", ")}`,
+      `unknown task ${name}; expected one of ${[...TASKS.keys()].join(", ")}`,
     ]);
   return task;
 }

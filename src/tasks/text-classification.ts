@@ -1,4 +1,4 @@
-// The task "text-classification": one text in, one label out.
+// Task "text-classification": classifies one text.
 
 import type { Task } from "./task.ts";
 import { parseTextInput, decodeTextInput } from "./text/text-input.ts";

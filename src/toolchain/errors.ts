@@ -25,7 +25,7 @@ export const toolchainErrorTable = {
   },
   risk_not_reached: {
     status: 400,
-    remedy: "Give more samples, allow a larger epsilon, or pass --or-top-only.",
+    remedy: "Give more samples, allow a larger epsilon, or pass --allow-last-tier-only.",
   },
   not_distillable: { status: 400, remedy: "Correct the project and run the command again." },
   invalid_training_samples: { status: 400, remedy: "Give {form}." },
@@ -108,7 +108,7 @@ export const toolchainErrors = {
             ? []
             : [`Allow an epsilon of ${sufficient.epsilon} or more.`]),
           ...(deadlineMs === undefined ? [] : ["Raise deadlineMs, or make the tiers faster."]),
-          "Or send every request to the last tier with --or-top-only.",
+          "Or send every request to the last tier with --allow-last-tier-only.",
         ].join(" "),
       },
     ),

@@ -1,3 +1,4 @@
+// Calibration: temperatures, vector scaling, isotonic maps and out-of-scope scores.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
@@ -15,7 +16,7 @@ const logitsOf = (...rows: number[][]): NamedTensors => ({
 const plain: CalibrationParameters = { temperature: 1 };
 
 describe("decodePredictions", () => {
-  it("gives softmax probabilities, likeliest first", () => {
+  it("returns softmax probabilities in descending order", () => {
     const [answer] = decodePredictions(
       logitsOf([0, Math.log(6), Math.log(3)]),
       1,
@@ -24,8 +25,8 @@ describe("decodePredictions", () => {
       3,
     );
     expect(answer?.label).toBe("b");
-    expect(answer?.ranking.map((one) => one.label)).toEqual(["b", "c", "a"]);
-    expect(answer?.ranking.map((one) => one.score)).toEqual(
+    expect(answer?.ranking.map(({ label }) => label)).toEqual(["b", "c", "a"]);
+    expect(answer?.ranking.map(({ score }) => score)).toEqual(
       [0.6, 0.3, 0.1].map((score) => expect.closeTo(score, 6)),
     );
   });
@@ -36,7 +37,7 @@ describe("decodePredictions", () => {
     expect(hot?.confidence).toBeCloseTo(cold?.confidence ?? 0, 6);
   });
 
-  it("weighs and shifts logits by the vectors, which may make another label the likeliest", () => {
+  it("scales and shifts logits by the vectors, which may change the top label", () => {
     const vector = { weights: [1, 1, 2], biases: [0, 0.5, 0] };
     const [answer] = decodePredictions(
       logitsOf([1, 1, 1]),
@@ -63,10 +64,12 @@ describe("decodePredictions", () => {
         { temperature: 1, vector: { weights: [1], biases: [0] } },
         1,
       ),
-    ).toThrow("scales 1 logits, and there are 3");
+    ).toThrow(expect.objectContaining({ code: "session_failed" }));
   });
+});
 
-  it("maps the first confidence by the isotonic line, and keeps the order of the rest below it", () => {
+describe("decodePredictions with an isotonic map", () => {
+  it("maps the first confidence by the isotonic map, and keeps the order of the rest", () => {
     const isotonic = { confidence: [0.2, 0.6], calibrated: [0.1, 0.3] };
     const [answer] = decodePredictions(
       logitsOf([0, Math.log(6), Math.log(3)]),
@@ -84,8 +87,10 @@ describe("decodePredictions", () => {
       ].map(([label, score]) => ({ label, score: expect.closeTo(Number(score), 6) })),
     );
   });
+});
 
-  it("scores what is out of scope at the temperature of the rule, whatever the confidences have", () => {
+describe("decodePredictions with an out-of-scope rule", () => {
+  it("scores out-of-scope inputs at the rule's own temperature", () => {
     const outOfScope = { label: "oos", score: { kind: "energy" }, threshold: 1, scale: 2 } as const;
     const before: CalibrationParameters = { temperature: 3, outOfScope };
     const after: CalibrationParameters = {
@@ -105,7 +110,7 @@ describe("decodePredictions", () => {
     });
   });
 
-  it("answers out of scope from a score below the threshold, in scope above it", () => {
+  it("returns an out-of-scope verdict below the threshold only", () => {
     const calibration: CalibrationParameters = {
       temperature: 1,
       outOfScope: { label: "oos", score: { kind: "maxLogit" }, threshold: 3, scale: 2 },
@@ -123,13 +128,15 @@ describe("decodePredictions", () => {
       confidence: expect.closeTo(1 / (1 + Math.exp(-2)), 6),
     });
     expect(high).toMatchObject({ label: "a", outOfScope: false });
-    expect(high?.ranking.find((one) => one.label === "oos")?.score).toBeCloseTo(
+    expect(high?.ranking.find(({ label }) => label === "oos")?.score).toBeCloseTo(
       1 / (1 + Math.exp(4)),
       6,
     );
   });
+});
 
-  it("reads the score from an output, large out of scope", () => {
+describe("decodePredictions with an out-of-scope output", () => {
+  it("reads the out-of-scope score from an output", () => {
     const calibration: CalibrationParameters = {
       temperature: 1,
       outOfScope: {
@@ -147,17 +154,22 @@ describe("decodePredictions", () => {
       decodePredictions(outputs, 2, labels, calibration, 1).map((answer) => answer.label),
     ).toEqual(["oos", "a"]);
   });
+});
 
-  it("refuses logits that do not fit the labels, and logits that are not numbers", () => {
+describe("decodePredictions for any logits", () => {
+  it("rejects logits of another shape, and logits that are not finite", () => {
     expect(() => decodePredictions(logitsOf([1, 2, 3]), 1, ["a", "b"], plain, 1)).toThrow(
-      "expected [1, 2]",
+      expect.objectContaining({
+        code: "session_failed",
+        detail: expect.stringContaining("[1, 2]"),
+      }),
     );
     expect(() => decodePredictions(logitsOf([Number.NaN, 2, 3]), 1, labels, plain, 1)).toThrow(
-      "not finite",
+      expect.objectContaining({ code: "session_failed" }),
     );
   });
 
-  it("keeps the likeliest label at every temperature and under every isotonic map (property)", () => {
+  it("keeps the top label at every temperature and under every isotonic map (property)", () => {
     const row = fc.array(
       fc.integer({ min: -120, max: 120 }).map((quarters) => quarters / 4),
       { minLength: 3, maxLength: 3 },
@@ -185,16 +197,12 @@ describe("decodePredictions", () => {
           expect(logits[labels.indexOf(answer?.label ?? "")]).toBe(Math.max(...logits));
           expect(own?.label).toBe(answer?.label);
           const scores = answer?.ranking.map(({ score }) => score) ?? [];
-          expect(
-            scores.every(
-              (score, rank) =>
-                score >= 0 && score <= 1 && (rank === 0 || score <= (scores[rank - 1] ?? 0)),
-            ),
-          ).toBe(true);
+          for (const score of scores) expect(score >= 0 && score <= 1, String(scores)).toBe(true);
+          expect(scores).toEqual(scores.toSorted((a, b) => b - a));
           expect(scores.reduce((sum, score) => sum + score, 0)).toBeLessThanOrEqual(1 + 1e-9);
         },
       ),
-      // Beside a confidence that is 1 but for its rounding, the others are more than what is left of it.
+      // A confidence that is 1 except for its rounding error leaves less probability than the others have.
       {
         examples: [
           [
@@ -209,8 +217,10 @@ describe("decodePredictions", () => {
       },
     );
   });
+});
 
-  it("keeps every score a probability, ranked, with the answer first (property)", () => {
+describe("decodePredictions for any out-of-scope rule", () => {
+  it("ranks probabilities with the answer first (property)", () => {
     const logit = fc.float({ min: -50, max: 50, noNaN: true });
     const score = fc.constantFrom(
       { kind: "maxProbability" } as const,
@@ -229,11 +239,11 @@ describe("decodePredictions", () => {
             outOfScope: { label: "oos", score: kind, threshold: 0.5, scale: 3 },
           };
           const [answer] = decodePredictions(logitsOf([...row]), 1, labels, calibration, topK);
-          const scores = answer?.ranking.map((one) => one.score) ?? [];
+          const scores = answer?.ranking.map((ranked) => ranked.score) ?? [];
           expect(scores).toHaveLength(topK);
           expect(answer?.ranking[0]).toEqual({ label: answer?.label, score: answer?.confidence });
-          expect(scores.every((one) => one >= 0 && one <= 1)).toBe(true);
-          expect(scores.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(1 + 1e-9);
+          expect(scores.every((value) => value >= 0 && value <= 1)).toBe(true);
+          expect(scores.reduce((sum, value) => sum + value, 0)).toBeLessThanOrEqual(1 + 1e-9);
         },
       ),
     );
@@ -250,11 +260,11 @@ describe("applyIsotonic", () => {
     [0.4, 0.5],
     [0.7, 0.7],
     [1, 0.9],
-  ])("gives for %f the line's %f", (value, expected) => {
+  ])("maps %f to %f", (value, expected) => {
     expect(applyIsotonic(map, value)).toBeCloseTo(expected, 12);
   });
 
-  it("keeps what is not a number", () => {
+  it("keeps NaN", () => {
     expect(applyIsotonic(map, Number.NaN)).toBeNaN();
   });
 });

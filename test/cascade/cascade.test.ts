@@ -1,3 +1,4 @@
+// Cascade: escalation, failures, deadlines, saturation and maxTier.
 import { regionErrors } from "../../src/region/errors.ts";
 import { taskErrors } from "../../src/tasks/errors.ts";
 import fc from "fast-check";
@@ -8,20 +9,25 @@ import { type Deadline, startDeadline } from "../../src/cascade/deadline.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 import type { TaskInput } from "../../src/tasks/task.ts";
 
-const texts = (...all: string[]): TaskInput[] => all.map((text) => ({ kind: "text", text }));
+const textInputs = (...texts: string[]): TaskInput[] =>
+  texts.map((text) => ({ kind: "text", text }));
 const textOf = (input: TaskInput) => (input.kind === "text" ? input.text : "");
-const deadline = (strict = false): Deadline =>
-  startDeadline(new ManualClock(), { budgetMs: 100, isStrict: strict });
+const createDeadline = (isStrict = false): Deadline =>
+  startDeadline(new ManualClock(), { budgetMs: 100, isStrict });
 
-/** A tier that is as sure of an input as the number in its text says, times `skill`. */
-function tier(id: string, exitAt: number | null, skill = 1): CascadeTier & { asked: string[] } {
-  const asked: string[] = [];
+/** A tier whose confidence in an input is the number in its text, times `skill`. */
+function tier(
+  id: string,
+  exitAt: number | null,
+  skill = 1,
+): CascadeTier & { receivedTexts: string[] } {
+  const receivedTexts: string[] = [];
   return {
     id,
-    asked,
+    receivedTexts,
     exit: exitAt === null ? null : { confidence: exitAt },
     async predict(inputs) {
-      asked.push(...inputs.map(textOf));
+      receivedTexts.push(...inputs.map(textOf));
       return inputs.map(textOf).map((text): TierPrediction => {
         const confidence = Math.min(1, Number.parseFloat(text) * skill);
         return {
@@ -42,21 +48,21 @@ const failing = (id: string): CascadeTier => ({
 });
 
 describe("runCascade", () => {
-  it("sends on only what a tier is not sure of, and keeps the order", async () => {
+  it("escalates only uncertain inputs, and keeps their order", async () => {
     const [first, second] = [tier("edge", 0.8), tier("region", null)];
-    const { outcomes, tierUsage: uses } = await runCascade(
+    const { outcomes, tierUsage } = await runCascade(
       [first, second],
-      texts("0.9", "0.2", "0.8", "0.1"),
-      deadline(),
+      textInputs("0.9", "0.2", "0.8", "0.1"),
+      createDeadline(),
     );
-    expect(outcomes.map((one) => one.label)).toEqual([
+    expect(outcomes.map(({ label }) => label)).toEqual([
       "edge:0.9",
       "region:0.2",
       "edge:0.8",
       "region:0.1",
     ]);
-    expect(second.asked).toEqual(["0.2", "0.1"]);
-    expect(uses).toEqual([
+    expect(second.receivedTexts).toEqual(["0.2", "0.1"]);
+    expect(tierUsage).toEqual([
       { tier: "edge", inputs: 4 },
       { tier: "region", inputs: 2 },
     ]);
@@ -65,17 +71,17 @@ describe("runCascade", () => {
   it("always escalates an out-of-scope verdict", async () => {
     const { outcomes } = await runCascade(
       [tier("edge", 0.5), tier("region", null)],
-      texts("0.99 oos"),
-      deadline(),
+      textInputs("0.99 oos"),
+      createDeadline(),
     );
     expect(outcomes[0]).toMatchObject({ tier: "region", degraded: false });
   });
 
-  it("gives the best answer so far, marked, when the next tier fails", async () => {
-    const { outcomes, tierUsage: uses } = await runCascade(
+  it("returns the best answer as degraded if the next tier fails", async () => {
+    const { outcomes, tierUsage } = await runCascade(
       [tier("edge", 0.8), failing("region")],
-      texts("0.9", "0.2"),
-      deadline(),
+      textInputs("0.9", "0.2"),
+      createDeadline(),
     );
     expect(outcomes[0]).toMatchObject({ label: "edge:0.9", degraded: false });
     expect(outcomes[1]).toMatchObject({
@@ -83,51 +89,61 @@ describe("runCascade", () => {
       degraded: true,
       degradedBy: "region_unavailable",
     });
-    expect(uses[1]).toEqual({ tier: "region", inputs: 1, error: "region_unavailable" });
+    expect(tierUsage[1]).toEqual({ tier: "region", inputs: 1, error: "region_unavailable" });
   });
 
-  it("goes on to the next tier when the first fails, and the answer is then a full one", async () => {
+  it("calls the next tier if the first fails, without degradation", async () => {
     const { outcomes } = await runCascade(
       [failing("edge"), tier("region", null)],
-      texts("0.2"),
-      deadline(),
+      textInputs("0.2"),
+      createDeadline(),
     );
     expect(outcomes[0]).toMatchObject({ tier: "region", degraded: false });
   });
+});
 
-  it("ends with an input that no tier could answer", async () => {
+describe("runCascade with a failing tier", () => {
+  it("throws for an input that every tier would reject", async () => {
     const broken: CascadeTier = {
       ...failing("edge"),
       predict: async () => Promise.reject(taskErrors.invalidImage(0, "its data is damaged")),
     };
     const second = tier("region", null);
-    await expect(runCascade([broken, second], texts("1"), deadline())).rejects.toMatchObject({
+    await expect(
+      runCascade([broken, second], textInputs("1"), createDeadline()),
+    ).rejects.toMatchObject({
       code: "invalid_image",
     });
-    expect(second.asked).toEqual([]);
+    expect(second.receivedTexts).toEqual([]);
   });
 
-  it("throws when no tier gives any answer", async () => {
+  it("throws if no tier answers", async () => {
     await expect(
-      runCascade([failing("edge"), failing("region")], texts("1"), deadline()),
+      runCascade([failing("edge"), failing("region")], textInputs("1"), createDeadline()),
     ).rejects.toMatchObject({ code: "region_unavailable" });
   });
+});
 
+describe("runCascade at the deadline", () => {
   it.each([true, false])(
-    "asks the first tier though the deadline passed before it, and no other (strict: %s)",
-    async (strict) => {
+    "calls only the first tier if the deadline has passed (strict: %s)",
+    async (isStrict) => {
       const late = startDeadline(new ManualClock(1_000), {
         budgetMs: 100,
-        isStrict: strict,
+        isStrict,
         arrivedAtMs: 0,
       });
       const region = tier("region", null);
-      const { outcomes } = await runCascade([tier("edge", 0.8), region], texts("0.9", "0.2"), late);
-      expect(outcomes.map(({ tier: by, degradedBy }) => [by, degradedBy])).toEqual([
-        ["edge", undefined],
-        ["edge", "deadline_exceeded"],
+      const { outcomes } = await runCascade(
+        [tier("edge", 0.8), region],
+        textInputs("0.9", "0.2"),
+        late,
+      );
+      expect(outcomes).toMatchObject([
+        { tier: "edge", degraded: false },
+        { tier: "edge", degraded: true, degradedBy: "deadline_exceeded" },
       ]);
-      expect(region.asked).toEqual([]);
+      expect(region.receivedTexts).toEqual([]);
     },
   );
 
@@ -136,86 +152,92 @@ describe("runCascade", () => {
     const late = startDeadline(clock, { budgetMs: 100, isStrict: true });
     const slow: CascadeTier = {
       ...tier("edge", 0.8),
-      async predict(inputs, given) {
+      async predict(inputs, deadline) {
         clock.advance(101);
-        return await tier("edge", 0.8).predict(inputs, given);
+        return await tier("edge", 0.8).predict(inputs, deadline);
       },
     };
     const region = tier("region", null);
-    const { outcomes } = await runCascade([slow, region], texts("0.2"), late);
+    const { outcomes } = await runCascade([slow, region], textInputs("0.2"), late);
     expect(outcomes[0]).toMatchObject({ degraded: true, degradedBy: "deadline_exceeded" });
-    expect(region.asked).toEqual([]);
+    expect(region.receivedTexts).toEqual([]);
   });
 
-  it("leaves out a tier that would not answer in what is left, and says so", async () => {
+  it("skips a tier whose p95 latency exceeds the remaining deadline", async () => {
     const region = { ...tier("region", null), estimateP95Ms: () => 101 };
-    const { outcomes, tierUsage: uses } = await runCascade(
+    const { outcomes, tierUsage } = await runCascade(
       [tier("edge", 0.8), region],
-      texts("0.9", "0.2"),
-      deadline(),
+      textInputs("0.9", "0.2"),
+      createDeadline(),
     );
-    expect(
-      outcomes.map(({ tier: by, degraded, degradedBy }) => [by, degraded, degradedBy]),
-    ).toEqual([
-      ["edge", false, undefined],
-      ["edge", true, "deadline_too_near"],
+    expect(outcomes).toMatchObject([
+      { tier: "edge", degraded: false },
+      { tier: "edge", degraded: true, degradedBy: "deadline_too_near" },
     ]);
-    expect(region.asked).toEqual([]);
-    expect(uses).toEqual([
+    expect(region.receivedTexts).toEqual([]);
+    expect(tierUsage).toEqual([
       { tier: "edge", inputs: 2 },
       { tier: "region", inputs: 0, error: "deadline_too_near" },
     ]);
   });
+});
 
-  it("asks a tier that has just the time for all of its inputs", async () => {
+describe("runCascade with a slow tier", () => {
+  it("calls a tier whose p95 latency equals the remaining deadline", async () => {
     const region = { ...tier("region", null), estimateP95Ms: (inputs: number) => 50 * inputs };
     const { outcomes } = await runCascade(
       [tier("edge", 0.8), region],
-      texts("0.1", "0.2"),
-      deadline(),
+      textInputs("0.1", "0.2"),
+      createDeadline(),
     );
-    expect(outcomes.map(({ tier: by }) => by)).toEqual(["region", "region"]);
+    expect(outcomes).toMatchObject([{ tier: "region" }, { tier: "region" }]);
   });
 
-  it("goes past a tier that is too slow to one that is not, whose answer is a full one", async () => {
+  it("calls the tier after a slow one, without degradation", async () => {
     const slow = { ...tier("middle", 0.9), estimateP95Ms: () => 1_000 };
     const { outcomes } = await runCascade(
       [tier("edge", 0.8), slow, tier("region", null)],
-      texts("0.2"),
-      deadline(),
+      textInputs("0.2"),
+      createDeadline(),
     );
     expect(outcomes[0]).toMatchObject({ tier: "region", degraded: false });
   });
 
-  it("asks a tier however slow where there is no answer yet", async () => {
+  it("calls a slow tier if there is no answer yet", async () => {
     const slow = { ...tier("region", null), estimateP95Ms: () => 1_000 };
-    const { outcomes } = await runCascade([failing("edge"), slow], texts("0.2"), deadline(true));
+    const { outcomes } = await runCascade(
+      [failing("edge"), slow],
+      textInputs("0.2"),
+      createDeadline(true),
+    );
     expect(outcomes[0]).toMatchObject({ tier: "region", degraded: false });
   });
+});
 
-  it("computes nothing for a client that has left", async () => {
+describe("runCascade with a disconnect or saturation", () => {
+  it("stops when the client disconnects", async () => {
     const client = new AbortController();
-    const given = startDeadline(new ManualClock(), {
+    const deadline = startDeadline(new ManualClock(), {
       budgetMs: 100,
       isStrict: false,
       disconnectSignal: client.signal,
     });
     const first: CascadeTier = {
       ...tier("edge", 0.8),
-      async predict(inputs, until) {
+      async predict(inputs, deadline) {
         client.abort();
-        return await tier("edge", 0.8).predict(inputs, until);
+        return await tier("edge", 0.8).predict(inputs, deadline);
       },
     };
     const region = tier("region", null);
-    await expect(runCascade([first, region], texts("0.2"), given)).rejects.toMatchObject({
+    await expect(runCascade([first, region], textInputs("0.2"), deadline)).rejects.toMatchObject({
       code: "request_cancelled",
       status: 499,
     });
-    expect(region.asked).toEqual([]);
+    expect(region.receivedTexts).toEqual([]);
   });
 
-  it("takes less sure answers while the next tier is saturated, within its rule, and marks them", async () => {
+  it("accepts less confident answers while the next tier is saturated, as degraded", async () => {
     const first = {
       ...tier("edge", null),
       exit: { confidence: 0.8, whenSaturated: { confidence: 0.6 } },
@@ -223,50 +245,65 @@ describe("runCascade", () => {
     const region = { ...tier("region", null), isSaturated: () => true };
     const { outcomes } = await runCascade(
       [first, region],
-      texts("0.9", "0.6", "0.5", "0.7 oos"),
-      deadline(),
+      textInputs("0.9", "0.6", "0.5", "0.7 oos"),
+      createDeadline(),
     );
-    expect(outcomes.map(({ tier: by, degradedBy }) => [by, degradedBy])).toEqual([
-      ["edge", undefined],
-      ["edge", "tier_saturated"],
-      ["region", undefined],
-      ["region", undefined],
+    expect(outcomes).toMatchObject([
+      { tier: "edge", degraded: false },
+      { tier: "edge", degraded: true, degradedBy: "tier_saturated" },
+      { tier: "region", degraded: false },
+      { tier: "region", degraded: false },
     ]);
   });
 
-  it("keeps its thresholds while a tier is saturated where the model states no risk for that", async () => {
+  it("keeps its thresholds while a tier is saturated if the rule has no lower one", async () => {
     const region = { ...tier("region", null), isSaturated: () => true };
-    const { outcomes } = await runCascade([tier("edge", 0.8), region], texts("0.79"), deadline());
+    const { outcomes } = await runCascade(
+      [tier("edge", 0.8), region],
+      textInputs("0.79"),
+      createDeadline(),
+    );
     expect(outcomes[0]).toMatchObject({ tier: "region", degraded: false });
   });
+});
 
-  it("takes the answer of maxTier as final", async () => {
+describe("runCascade with all tiers", () => {
+  it("accepts the answer of maxTier as final", async () => {
     const region = tier("region", null);
     const { outcomes } = await runCascade(
       [tier("edge", 0.8), region],
-      texts("0.2"),
-      deadline(),
+      textInputs("0.2"),
+      createDeadline(),
       "edge",
     );
     expect(outcomes[0]).toMatchObject({ tier: "edge", degraded: false });
-    expect(region.asked).toEqual([]);
-    expect(() => checkMaxTier("m", [region], "edge")).toThrow("has no tier");
+    expect(region.receivedTexts).toEqual([]);
+    expect(() => checkMaxTier("m", [region], "edge")).toThrow(
+      expect.objectContaining({ code: "no_such_tier" }),
+    );
   });
 
-  it("answers every input once, by the first tier that is sure of it (property)", async () => {
-    const confidence = fc.double({ min: 0, max: 1, noNaN: true }).map(String);
+  it("answers every input by the first confident tier (property)", async () => {
+    const confidenceText = fc.double({ min: 0, max: 1, noNaN: true }).map(String);
     await fc.assert(
-      fc.asyncProperty(fc.array(confidence, { minLength: 1, maxLength: 20 }), async (all) => {
-        const tiers = [tier("t1", 0.9), tier("t2", 0.7, 1.2), tier("t3", null)];
-        const { outcomes, tierUsage: uses } = await runCascade(tiers, texts(...all), deadline());
-        outcomes.forEach((outcome, index) => {
-          const sure = Number(all[index]);
-          expect(outcome.tier).toBe(
-            sure >= 0.9 ? "t1" : Math.min(1, sure * 1.2) >= 0.7 ? "t2" : "t3",
+      fc.asyncProperty(
+        fc.array(confidenceText, { minLength: 1, maxLength: 20 }),
+        async (confidences) => {
+          const tiers = [tier("t1", 0.9), tier("t2", 0.7, 1.2), tier("t3", null)];
+          const { outcomes, tierUsage } = await runCascade(
+            tiers,
+            textInputs(...confidences),
+            createDeadline(),
           );
-        });
-        expect(uses[0]?.inputs).toBe(all.length);
-      }),
+          outcomes.forEach((outcome, index) => {
+            const confidence = Number(confidences[index]);
+            expect(outcome.tier).toBe(
+              confidence >= 0.9 ? "t1" : Math.min(1, confidence * 1.2) >= 0.7 ? "t2" : "t3",
+            );
+          });
+          expect(tierUsage[0]?.inputs).toBe(confidences.length);
+        },
+      ),
     );
   });
 });

@@ -1,10 +1,10 @@
-// `edgetier deploy` as its users call it, with the real wrangler against a small fake of Cloudflare's API that runs what is
-// uploaded in a real workerd: there, there again, and back.
+// Tests `edgetier deploy` of the npm package with the real wrangler, against a fake of Cloudflare's API that runs the uploads
+// in a real workerd: deploying, deploying again, and rolling back.
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { toS3Variables } from "../../src/registry/s3-config.ts";
-import type { CommandResult } from "../support/edgetier-command.ts";
+import { type CommandResult, parseFailure } from "../support/edgetier-command.ts";
 import { type FakeCloudflare, startFakeCloudflare } from "../support/fake-cloudflare.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
 import { type PackagedProject, createPackagedProject } from "../support/packaged-project.ts";
@@ -26,7 +26,7 @@ beforeAll(async () => {
     startFakeCloudflare(),
   ]);
   await project.runEdgetier(["init", "moods"]);
-  await change("wrangler.toml", "[vars]", '[vars]\nEDGETIER_ALIAS_TTL_MS = "1000"'); // a deployment waits until every isolate knows the new version
+  await change("wrangler.toml", "[vars]", '[vars]\nEDGETIER_ALIAS_TTL_MS = "1000"'); // a deployment waits until every isolate has the new version
 }, 300_000);
 afterAll(async () => {
   await cloud.stop();
@@ -59,7 +59,7 @@ const stepDetailsOf = ({ stdout }: CommandResult, name: string): string =>
 async function stable(): Promise<number | undefined> {
   const { stdout } = await project.runEdgetier(["model", "list", "--json"], environment());
   const named = JSON.parse(stdout).models[0]?.aliases.stable;
-  return named?.version ?? named; // an alias that has moved remembers where from
+  return named?.version ?? named; // an alias that has moved has its previous version, too
 }
 
 async function labelOf(text: string): Promise<unknown> {
@@ -111,14 +111,14 @@ describe("edgetier deploy", () => {
     expect(await stable()).toBeUndefined();
   }, 300_000);
 
-  it("stops before anything is changed where secrets are missing", async () => {
+  it("stops before any change if secrets are missing", async () => {
     const ran = await deploy("--json");
     expect(ran.code).toBe(1);
     expect(statuses(ran)).toEqual({ check: "failed" });
     expect(cloud.changes).toEqual([]);
   }, 300_000);
 
-  it("sets secrets by stdin, deploys, tries what is deployed, and then gives clients the new version", async () => {
+  it("sets secrets by stdin, deploys, tests the deployment, and then promotes the new version", async () => {
     const ran = await deploy("--set-secrets", "--json");
     expect(ran).toMatchObject({ code: 0, stderr: "" });
     expect(statuses(ran)).toEqual({
@@ -133,7 +133,7 @@ describe("edgetier deploy", () => {
       "promote moods": "done",
     });
     expect(stepDetailsOf(ran, "smoke test")).toMatch(
-      /live and ready.*moods@1: 5 of 5 answers as expected.*answered from (l1|cdn|l2).*model_not_found \(404\), with a remedy/s,
+      /moods@1\b.*5 of 5.*(l1|cdn|l2).*model_not_found \(404\)/s,
     );
     expect([...cloud.secrets.keys()].toSorted()).toEqual(SECRET_NAMES);
     expect(cloud.secrets.get("EDGETIER_S3_SECRET_ACCESS_KEY")).toBe(s3.options.secretAccessKey);
@@ -142,20 +142,20 @@ describe("edgetier deploy", () => {
     expect(await labelOf("my parcel arrived broken")).toBe("complaint");
   }, 300_000);
 
-  it("finds done what is done, for people as well", async () => {
+  it("skips completed steps on a second run", async () => {
     const before = [...cloud.changes];
     const ran = await deploy();
     expect(ran).toMatchObject({
       code: 0,
       stdout: expect.stringMatching(
-        /^publish +already .*^deploy +already .*^smoke test +done .*^promote moods +already .*Deployed: http/ms,
+        /^publish +already .*^deploy +already .*^smoke test +done .*^promote moods +already .*http/ms,
       ),
       stderr: expect.stringContaining("Next: "),
     });
     expect(cloud.changes).toEqual(before);
   }, 300_000);
 
-  it("goes back to the version before where the new one does not answer, and no client gets the new model", async () => {
+  it("rolls back to the previous version if the new one does not answer, and no client gets the new model", async () => {
     const [before] = cloud.listDeployedVersionIds();
     await change(
       "models/moods/model.json",
@@ -169,9 +169,7 @@ describe("edgetier deploy", () => {
     expect(ran.code).toBe(1);
     expect(JSON.parse(ran.stderr)).toMatchObject({
       code: "deployment_undone",
-      detail: expect.stringMatching(
-        new RegExp(`^warm: .*Taken back: the Worker, to version ${before}`),
-      ),
+      detail: expect.stringMatching(new RegExp(`^warm: .*${before}`, "s")),
     });
     expect(statuses(ran)).toMatchObject({
       publish: "done",
@@ -184,7 +182,7 @@ describe("edgetier deploy", () => {
     expect(await labelOf("thank you, that was quick")).toBe("praise");
   }, 300_000);
 
-  it("goes back where an answer is wrong, and says which", async () => {
+  it("rolls back if an answer is wrong, and names the sample", async () => {
     const [before] = cloud.listDeployedVersionIds();
     await change("models/moods/samples/samples.jsonl", '"label":"complaint"', '"label":"praise"');
     await change("wrangler.toml", "4194304", "2097152");
@@ -192,15 +190,13 @@ describe("edgetier deploy", () => {
     await change("models/moods/samples/samples.jsonl", '"label":"praise"', '"label":"complaint"');
     expect(JSON.parse(ran.stderr)).toMatchObject({
       code: "deployment_undone",
-      detail: expect.stringMatching(
-        /^smoke test: .*moods@2, sample 1 \(praise\): it answers "complaint"/,
-      ),
+      detail: expect.stringMatching(/^smoke test: .*moods@2.*praise.*complaint/s),
     });
     expect(cloud.listDeployedVersionIds()[0]).toBe(before);
     expect(await stable()).toBe(1);
   }, 300_000);
 
-  it("goes on where it broke off, once the cause is gone", async () => {
+  it("continues after the cause of a failure is mended", async () => {
     const ran = await deploy("--json");
     expect(ran).toMatchObject({ code: 0, stderr: "" });
     expect(statuses(ran)).toMatchObject({
@@ -212,12 +208,12 @@ describe("edgetier deploy", () => {
     expect(await stable()).toBe(2);
   }, 300_000);
 
-  it("refuses a secret in wrangler.toml", async () => {
+  it("rejects a secret in wrangler.toml", async () => {
     await change("wrangler.toml", "[vars]", '[vars]\nEDGETIER_API_KEYS = "[]"');
     const ran = await deploy("--dry-run", "--json");
-    expect(ran).toMatchObject({
-      code: 1,
-      stderr: expect.stringContaining("EDGETIER_API_KEYS in clear"),
+    expect(parseFailure(ran)).toMatchObject({
+      exitCode: 1,
+      detail: expect.stringContaining("EDGETIER_API_KEYS"),
     });
   }, 300_000);
 });

@@ -1,4 +1,4 @@
-// `--help` of all commands, and what each says comes next.
+// Tests `--help` and the next step of every command.
 import type { CommandDef } from "citty";
 import { describe, expect, it } from "vitest";
 import { rootCommand } from "../../src/cli/commands/root.ts";
@@ -48,7 +48,7 @@ const keyOf = (name: string) => name.replace(/^edgetier /, "");
 
 describe("help", () => {
   it.each(groups)(
-    "of $name fits a screen, and has a line for each of its commands",
+    "of $name fits a screen, and has a line for each subcommand",
     ({ name, children }) => {
       const lines = renderGroupHelp(name, children).split("\n");
       expect(lines.length).toBeLessThanOrEqual(SCREEN.lines);
@@ -58,7 +58,7 @@ describe("help", () => {
     },
   );
 
-  it.each(leaves)("of $name has an example, which is a call of it", async ({ name, command }) => {
+  it.each(leaves)("of $name has an example that calls $name", async ({ name, command }) => {
     const example = COMMAND_GUIDES[keyOf(name)]?.example ?? "no example";
     expect(`${example} `).toMatch(new RegExp(`^${keyOf(name)} `));
     expect(await renderCommandHelp(command, name)).toContain(`${CLI_INVOCATION} ${example}`);
@@ -77,7 +77,7 @@ describe("help", () => {
     expect(options).toEqual(expect.arrayContaining(used));
   });
 
-  it("has nothing on commands that there are not", () => {
+  it("describes existing commands only", () => {
     expect(Object.keys(COMMAND_GUIDES).toSorted()).toEqual(
       leaves.map(({ name }) => keyOf(name)).toSorted(),
     );
@@ -86,7 +86,7 @@ describe("help", () => {
 
 describe("the next step", () => {
   it.each(leaves.filter(({ name }) => name !== "edgetier start"))(
-    "of $name calls commands as they are called here",
+    "of $name calls commands by `npm run edgetier`",
     ({ name }) => {
       const next = renderNextStep(name, {}) ?? "";
       expect(next).toMatch(/^Next: ./);
@@ -94,7 +94,7 @@ describe("the next step", () => {
     },
   );
 
-  it("names only commands that there are", () => {
+  it("names existing commands only", () => {
     const called = leaves.flatMap(({ name }) =>
       [
         ...(renderNextStep(name, {}) ?? "")
@@ -108,7 +108,7 @@ describe("the next step", () => {
     expect(unknown).toEqual([]);
   });
 
-  it("is told on stderr after what was done, with the values that were given, and not beside JSON", async () => {
+  it("is printed on stderr with the values of the command, and not with --json", async () => {
     const made = await runEdgetier(["region", "key", "--id", "edge-1"]);
     expect(made.stdout).not.toContain("Next:");
     expect(made.stderr).toMatch(/^Next: .*EDGETIER_REGION_KEYS.*\n$/);
@@ -118,7 +118,7 @@ describe("the next step", () => {
     ).toContain("--model moods@canary");
   });
 
-  it("is not told after a failure", async () => {
+  it("is not printed after a failure", async () => {
     expect((await runEdgetier(["region", "key", "--id", "no spaces"])).stderr).not.toContain(
       "Next:",
     );

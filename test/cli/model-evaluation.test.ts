@@ -143,20 +143,20 @@ describe("edgetier model compare", () => {
 });
 
 const plan = {
-    schemaVersion: 1,
-    tiers: [
-      {
-        tier: "edge",
-        source: "artifacts/toy.onnx",
-        bounds: { maxLossPoints: 0 },
-        prefer: "bytes",
-        candidates: [
-          { name: "same" },
-          { name: "dynamic", steps: [{ kind: "quantize", mode: "dynamic" }] },
-        ],
-      },
-    ],
-  };
+  schemaVersion: 1,
+  tiers: [
+    {
+      tier: "edge",
+      source: "artifacts/toy.onnx",
+      bounds: { maxLossPoints: 0 },
+      prefer: "bytes",
+      candidates: [
+        { name: "same" },
+        { name: "dynamic", steps: [{ kind: "quantize", mode: "dynamic" }] },
+      ],
+    },
+  ],
+};
 
 describe("edgetier model build", () => {
   it(

@@ -92,7 +92,7 @@ describe("edgetier model optimize", () => {
     const args = ["model", "optimize", at("picky.onnx"), "-o", at("picky-small.onnx")];
     expect(await runFailingEdgetier(args)).toMatchObject({
       exitCode: 1,
-      code: "not_checked",
+      code: "not_comparable",
     });
     await writeFile(
       at("samples.jsonl"),

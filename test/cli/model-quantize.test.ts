@@ -141,10 +141,8 @@ describe("edgetier model quantize", () => {
       "1",
     ]);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^make_c +MatMul +no\. 1 in sensitivity: \d+\.\d dB alone$/m);
-    expect(stdout).toMatch(
-      /Each layer alone, the worst first:\nNODE +OPERATOR +SIGNAL TO NOISE +SAME ARGMAX\nmake_c /,
-    );
+    expect(stdout).toMatch(/^make_c +MatMul +.*\d+\.\d dB/m);
+    expect(stdout).toMatch(/\nNODE +OPERATOR +SIGNAL.*\nmake_c /);
     const found = await runEdgetier([
       "model",
       "quantize",

@@ -1,10 +1,15 @@
-// Publishing as the command line does it: keys, signatures, aliases there and back, garbage. A real S3, child processes.
+// Tests publishing on the command line with a real S3: keys, signatures, aliases, garbage collection.
 import { createPublicKey } from "node:crypto";
 import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { runEdgetier, type CommandResult } from "../support/edgetier-command.ts";
+import {
+  type CommandFailure,
+  type CommandResult,
+  runEdgetier,
+  runFailingEdgetier,
+} from "../support/edgetier-command.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
 import { writeSampleProject } from "../support/write-sample-project.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
@@ -26,18 +31,21 @@ const run = (
 ): Promise<CommandResult> =>
   runEdgetier(["model", ...args], { EDGETIER_S3_ENDPOINT: s3.options.endpoint, ...environment });
 
-/** What a command prints with --json. */
+const runFailing = (
+  args: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<CommandFailure> =>
+  runFailingEdgetier(["model", ...args], {
+    EDGETIER_S3_ENDPOINT: s3.options.endpoint,
+    ...environment,
+  });
+
+/** Runs a command with --json. @returns its output */
 async function json(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
   const { code, stdout, stderr } = await run([...args, "--json"], environment);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
   return JSON.parse(stdout);
 }
-
-const parseFailure = ({ code, stdout, stderr }: CommandResult) => ({
-  code,
-  stdout,
-  ...JSON.parse(stderr),
-});
 
 async function publish(
   seed: string,
@@ -56,7 +64,7 @@ async function generateKey(
 }
 
 describe("keys", () => {
-  it("are made for their owner's eyes only, and never over another", async () => {
+  it("are readable by their owner only, and never overwrite another", async () => {
     const { file, keyId, publicKey } = await generateKey("first.pem");
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     const text = await readFile(file, "utf8");
@@ -66,10 +74,11 @@ describe("keys", () => {
         .subarray(-32)
         .toString("base64"),
     ).toBe(publicKey);
-    expect(await run(["keys", "generate", "--out", file])).toMatchObject({
-      code: 2,
+    expect(await runFailing(["keys", "generate", "--out", file])).toMatchObject({
+      exitCode: 2,
       stdout: "",
-      stderr: expect.stringContaining("EEXIST"),
+      code: "usage",
+      detail: expect.stringContaining("EEXIST"),
     });
     expect(await readFile(file, "utf8")).toBe(text);
     expect((await run(["keys", "show", file])).stdout).toContain(
@@ -78,14 +87,16 @@ describe("keys", () => {
     expect(await json(["keys", "show", file])).toEqual({ keyId, publicKey });
   });
 
-  it("are not read from what has none", async () => {
-    expect(
-      parseFailure(
-        await run(["keys", "show", join(import.meta.dirname, "../../package.json")]),
-    ).toMatchObject({ code: "invalid_signing_key" });
-    expect(
-      parseFailure(await run(["keys", "show", join(folder, "missing")]),
-    ).toMatchObject({ code: "usage" });
+  it("are not read from a file without a key, or from a missing file", async () => {
+    const packageJson = join(import.meta.dirname, "../../package.json");
+    expect(await runFailing(["keys", "show", packageJson])).toMatchObject({
+      exitCode: 1,
+      code: "invalid_signing_key",
+    });
+    expect(await runFailing(["keys", "show", join(folder, "missing")])).toMatchObject({
+      exitCode: 2,
+      code: "usage",
+    });
   });
 });
 
@@ -114,27 +125,20 @@ describe("signed publishing", () => {
     });
 
     const sample = join(folder, "sample");
-    expect(
-      parseFailure(await run(["publish", sample, "--no-snapshots"], trustOld),
-    ).toMatchObject({ exitCode: 1, code: "would_not_be_trusted" });
-    expect(
-      parseFailure(
-        await run(
-        ["publish", sample, "--no-snapshots", "--sign-key", next.file],
-        trustOld,
-      ),
-    ).toMatchObject({ code: "would_not_be_trusted" });
-    expect(
-      parseFailure(
-        await run(["inspect", "sample"], { EDGETIER_TRUSTED_KEYS: next.publicKey }),
-    ).toMatchObject({ code: "manifest_untrusted" });
-    expect(
-      parseFailure(
-        await run(["promote", "sample", "1"], { EDGETIER_TRUSTED_KEYS: next.publicKey }),
-    ).toMatchObject({ code: "manifest_untrusted" });
-    expect(
-      parseFailure(await run(["list"], { EDGETIER_TRUSTED_KEYS: "nonsense" }),
-    ).toMatchObject({ code: "invalid_configuration" });
+    expect(await runFailing(["publish", sample, "--no-snapshots"], trustOld)).toMatchObject({
+      code: "would_not_be_trusted",
+    });
+    const signed = ["publish", sample, "--no-snapshots", "--sign-key", next.file];
+    expect(await runFailing(signed, trustOld)).toMatchObject({ code: "would_not_be_trusted" });
+    const trustNext = { EDGETIER_TRUSTED_KEYS: next.publicKey };
+    for (const args of [
+      ["inspect", "sample"],
+      ["promote", "sample", "1"],
+    ])
+      expect(await runFailing(args, trustNext)).toMatchObject({ code: "manifest_untrusted" });
+    expect(await runFailing(["list"], { EDGETIER_TRUSTED_KEYS: "nonsense" })).toMatchObject({
+      code: "invalid_configuration",
+    });
 
     // Rotation: both keys sign and are trusted until the old one is removed.
     const trustBoth = { EDGETIER_TRUSTED_KEYS: `${old.publicKey},${next.publicKey}` };
@@ -186,7 +190,7 @@ describe("aliases", () => {
       before: { version: 2 },
       after: { version: 1 },
     });
-    expect(parseFailure(await run(["rollback", "sample", "--json"]))).toMatchObject({
+    expect(await runFailing(["rollback", "sample"])).toMatchObject({
       code: "nothing_before",
     });
   });

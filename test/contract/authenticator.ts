@@ -39,7 +39,7 @@ export function authenticatorContract(
             status,
             cause,
             repeatsIt: `${message} ${JSON.stringify(facts)}`.includes(credential.slice(0, 24)),
-            reason: error.detail,
+            problem: facts["problem"],
           };
         },
       );
@@ -66,14 +66,14 @@ export function authenticatorContract(
       clock.advance(given.endsInMs / 2);
       expect(await refusalOf(given.valid)).toMatchObject({
         ...REFUSED,
-        reason: expect.stringContaining("expired"),
+        problem: "expired",
       });
     });
 
     it("refuses what is forged", async () => {
       expect(await refusalOf(given.forged)).toMatchObject({
         ...REFUSED,
-        reason: expect.stringMatching(/not known|signature/),
+        problem: expect.stringMatching(/^(unknown|signature)$/),
       });
     });
 

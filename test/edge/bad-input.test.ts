@@ -1,3 +1,4 @@
+// Bad input to /v1: rejected with status, code and remedy, without effect on the next request.
 import { beforeAll, describe, expect, it } from "vitest";
 import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
@@ -15,7 +16,7 @@ const post = (
 ): RequestInit => ({ method: "POST", body, headers });
 const json = (value: unknown): RequestInit => post(JSON.stringify(value));
 
-const cases: [what: string, path: string, init: RequestInit, status: number, code: string][] = [
+const cases: [name: string, path: string, init: RequestInit, status: number, code: string][] = [
   ["an empty body", PREDICT, post(""), 400, "invalid_json"],
   ["broken JSON", PREDICT, post('{"inputs": "yes"'), 400, "invalid_json"],
   [
@@ -39,7 +40,7 @@ const cases: [what: string, path: string, init: RequestInit, status: number, cod
     "invalid_request",
   ],
   [
-    "a parameter out of bounds",
+    "a parameter out of range",
     PREDICT,
     json({ inputs: "yes", parameters: { topK: 0 } }),
     400,
@@ -150,7 +151,7 @@ const cases: [what: string, path: string, init: RequestInit, status: number, cod
     "invalid_model_name",
   ],
   [
-    "a version that is no number of a version",
+    "a version number that is too large",
     "/v1/models/toy@99999999999999999999/predict",
     json({ inputs: "yes" }),
     400,
@@ -158,13 +159,13 @@ const cases: [what: string, path: string, init: RequestInit, status: number, cod
   ],
   ["GET without input", PREDICT, {}, 400, "missing_input"],
   ["GET with an unknown parameter", `${PREDICT}?input=yes&top=1`, {}, 400, "invalid_request"],
-  ["GET with a number that is none", `${PREDICT}?input=yes&topK=x`, {}, 400, "invalid_request"],
+  ["GET with an invalid number", `${PREDICT}?input=yes&topK=x`, {}, 400, "invalid_request"],
   ["another method", PREDICT, { method: "DELETE" }, 405, "method_not_allowed"],
   ["another path", "/v1/nothing", {}, 404, "route_not_found"],
 ];
 
-describe("bad input is refused with what was wrong and a remedy", () => {
-  it.each(cases)("%s", async (_, path, init, status, code) => {
+describe("bad input is rejected with a detail and a remedy", () => {
+  it.each(cases)("%s", async (_name, path, init, status, code) => {
     const response = await edge.app.request(path, {
       ...init,
       headers: { ...init.headers, "x-request-id": "bad-1" },
@@ -184,7 +185,7 @@ describe("bad input is refused with what was wrong and a remedy", () => {
     expect((await edge.predict({ inputs: "yes" })).status).toBe(200);
   });
 
-  it("never reached a model or the region, and logged nothing as a failure", () => {
+  it("reaches neither a model nor the region, and logs no failure", () => {
     expect(edge.regionRequests).toEqual([]);
     expect(edge.logRecords.filter(({ level }) => level !== "info")).toEqual([]);
   });

@@ -1,4 +1,4 @@
-// No answer crosses from one tenant, input, parameter or version to another, whatever a client or a cache's content is made of.
+// Cache poisoning: no result crosses tenants, inputs, parameters or versions, for any request or cache content.
 import { beforeEach, describe, expect, it } from "vitest";
 import type { CacheStore } from "../../src/cache/cache-store.ts";
 import { createHashedKeyStore } from "../../src/cache/hashed-key-store.ts";
@@ -7,9 +7,10 @@ import toy from "../fixtures/toy.onnx";
 import { asTenant } from "../support/as-tenant.ts";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { fullDeployment } from "./full-engine.ts";
+import { readProblem } from "./read-problem.ts";
 
-/** What lies in L2, by hashed key. */
-let stored: Map<string, Uint8Array>;
+/** Content of L2, by hashed key. */
+let storedValues: Map<string, Uint8Array>;
 let l2: CacheStore;
 let edge: EdgeUnderTest;
 
@@ -19,60 +20,56 @@ const startEdge = () =>
   });
 
 beforeEach(async () => {
-  stored = new Map();
+  storedValues = new Map();
   l2 = createHashedKeyStore({
-    get: async (keys) => keys.map((key) => stored.get(key)),
-    set: async (entries) => entries.forEach(({ key, value }) => stored.set(key, value)),
+    get: async (keys) => keys.map((key) => storedValues.get(key)),
+    set: async (entries) => entries.forEach(({ key, value }) => storedValues.set(key, value)),
   });
   edge = await startEdge();
 });
 
-const labelOf = async (response: Response) =>
+const readLabel = async (response: Response) =>
   predictResponseSchema.parse(await response.json()).outputs[0]?.label;
 const cacheResultOf = (response: Response) => response.headers.get("x-edgetier-cache");
 const get = (search: string, init: RequestInit = {}, path = "toy/predict") =>
   edge.app.request(`/v1/models/${path}?${search}`, init);
 
 describe("two tenants", () => {
-  const ask = (tenant: string, headers: Record<string, string> = {}) =>
+  const predictAs = (tenant: string, headers: Record<string, string> = {}) =>
     asTenant(tenant, edge.app).request("/v1/models/toy@1/predict?input=maybe", { headers });
 
-  it("do not share an answer, nor an ETag, nor anything with those who said nothing", async () => {
+  it("share no result and no ETag, not even with anonymous clients", async () => {
     const tags = new Set<string | null>();
     for (const tenant of ["acme", "globex", "", "acme|globex"]) {
-      const response = await ask(tenant);
+      const response = await predictAs(tenant);
       expect(cacheResultOf(response)).toBe("miss");
       tags.add(response.headers.get("etag"));
-      expect(cacheResultOf(await ask(tenant))).toBe("l1");
+      expect(cacheResultOf(await predictAs(tenant))).toBe("l1");
     }
     expect(tags.size).toBe(4);
-    expect(stored.size).toBe(4);
+    expect(storedValues.size).toBe(4);
   });
 
-  it("get nothing by each other's ETag", async () => {
-    const etag = (await ask("acme")).headers.get("etag") ?? "";
-    expect([
-      (await ask("acme", { "if-none-match": etag })).status,
-      (await ask("globex", { "if-none-match": etag })).status,
-    ]).toEqual([304, 200]);
+  it("cannot revalidate with each other's ETag", async () => {
+    const etag = (await predictAs("acme")).headers.get("etag") ?? "";
+    expect((await predictAs("acme", { "if-none-match": etag })).status).toBe(304);
+    expect((await predictAs("globex", { "if-none-match": etag })).status).toBe(200);
   });
 
-  it("have answers that no shared cache may keep", async () => {
-    const { headers } = await ask("acme");
-    expect([
-      headers.get("cache-control"),
-      headers.get("cdn-cache-control"),
-      headers.get("cache-tag"),
-    ]).toEqual(["private, no-cache", null, null]);
+  it("get responses that no shared cache may store", async () => {
+    const { headers } = await predictAs("acme");
+    expect(headers.get("cache-control")).toBe("private, no-cache");
+    expect(headers.get("cdn-cache-control")).toBeNull();
+    expect(headers.get("cache-tag")).toBeNull();
   });
 
-  it("do not meet by what their names are made of", async () => {
+  it("do not collide through special names", async () => {
     for (const tenant of ["a", "a1:", "1:a", "a3:toy"])
-      expect(cacheResultOf(await ask(tenant))).toBe("miss");
+      expect(cacheResultOf(await predictAs(tenant))).toBe("miss");
   });
 });
 
-describe("a request's unkeyed headers", () => {
+describe("unkeyed request headers", () => {
   const headers: Record<string, string>[] = [
     { host: "evil.example" },
     {
@@ -101,23 +98,21 @@ describe("a request's unkeyed headers", () => {
     { "content-type": "application/json; charset=utf-7; boundary=x" },
   ];
 
-  it.each(headers)("%o changes neither the answer nor what is kept", async (more) => {
+  it.each(headers)("%o changes neither the response nor the cache", async (unkeyedHeaders) => {
     const [plain, varied] = [
       await get("input=yes", {}, "toy@1/predict"),
-      await get("input=yes", { headers: more }, "toy@1/predict"),
+      await get("input=yes", { headers: unkeyedHeaders }, "toy@1/predict"),
     ];
-    expect([varied.status, cacheResultOf(varied), await varied.text()]).toEqual([
-      200,
-      "l1",
-      await plain.text(),
-    ]);
-    const told = ({ headers }: Response) =>
+    expect(varied.status).toBe(200);
+    expect(cacheResultOf(varied)).toBe("l1");
+    expect(await varied.text()).toBe(await plain.text());
+    const listComparableHeaders = ({ headers }: Response) =>
       [...headers].filter(([name]) => !["x-edgetier-cache", "server-timing"].includes(name));
-    expect(told(varied)).toEqual(told(plain));
+    expect(listComparableHeaders(varied)).toEqual(listComparableHeaders(plain));
     expect(JSON.stringify([...varied.headers])).not.toContain("evil");
   });
 
-  it("of a degraded answer leave nothing behind for the next", async () => {
+  it("of a degraded response do not affect the next one", async () => {
     edge.regionBehavior = "hangs";
     const short = edge.predict({ inputs: "maybe" }, { "x-deadline-ms": "50" });
     await expect.poll(() => edge.regionRequests.length).toBe(1);
@@ -127,19 +122,19 @@ describe("a request's unkeyed headers", () => {
     });
     edge.regionBehavior = "up";
     expect(cacheResultOf(await edge.predict({ inputs: "maybe" }))).toBe("miss");
-    expect(stored.size).toBe(1);
+    expect(storedValues.size).toBe(1);
   });
 });
 
 describe("a URL", () => {
   it.each(["input=yes&input=no", "input=no&topK=1&topK=5", "input=yes&cache=use&cache=bypass"])(
-    "with a parameter twice is refused: %s",
+    "with a repeated parameter is rejected: %s",
     async (search) => {
       const response = await get(search);
-      expect([response.status, await response.json()]).toMatchObject([
-        400,
-        { code: "repeated_parameter" },
-      ]);
+      expect(await readProblem(response)).toMatchObject({
+        status: 400,
+        code: "repeated_parameter",
+      });
     },
   );
 
@@ -149,11 +144,11 @@ describe("a URL", () => {
     "input=yes&utm_source=x",
     "input=yes&callback=evil",
     "input=yes;input=no&x=1",
-  ])("with a parameter that is not known is refused: %s", async (search) => {
+  ])("with an unknown parameter is rejected: %s", async (search) => {
     expect((await get(search)).status).toBe(400);
   });
 
-  it("means the same in any order and encoding, and keeps apart what differs", async () => {
+  it("has the same key in any order and encoding, and another for other values", async () => {
     expect(cacheResultOf(await get("input=yes&topK=2"))).toBe("miss");
     for (const search of ["topK=2&input=yes", "input=%79es&topK=2", "input=y%65s&topK=%32"])
       expect(cacheResultOf(await get(search))).toBe("l1");
@@ -165,7 +160,7 @@ describe("a URL", () => {
       "input=YES&topK=2",
       "input=yes%26topK%3D1&topK=2",
     ]) {
-      expect([search, cacheResultOf(await get(search))]).toEqual([search, "miss"]);
+      expect(cacheResultOf(await get(search)), search).toBe("miss");
     }
   });
 
@@ -177,12 +172,10 @@ describe("a URL", () => {
     "toy/predict;x=1",
     "toy%2Fpredict",
     "toy/predict%00",
-  ])("of another path is another resource: %s", async (path) => {
+  ])("with another path is another resource: %s", async (path) => {
     const response = await get("input=yes", {}, path);
-    expect([response.status >= 400, response.headers.get("cache-control")]).toEqual([
-      true,
-      "no-store",
-    ]);
+    expect(response.status).toBeGreaterThanOrEqual(400);
+    expect(response.headers.get("cache-control")).toBe("no-store");
   });
 });
 
@@ -190,13 +183,11 @@ describe("a method", () => {
   it("is not overridden by a header", async () => {
     expect((await get("input=yes", { method: "DELETE" })).status).toBe(405);
     const post = await edge.predict({ inputs: "no" }, { "x-http-method-override": "GET" });
-    expect([post.headers.get("etag"), post.headers.get("cache-control")]).toEqual([
-      null,
-      "no-store",
-    ]);
+    expect(post.headers.get("etag")).toBeNull();
+    expect(post.headers.get("cache-control")).toBe("no-store");
   });
 
-  it("QUERY keeps apart bodies that GET's URL could not tell", async () => {
+  it("QUERY has another ETag for each body", async () => {
     const query = (body: string) =>
       edge.app.request("/v1/models/toy/predict?topK=9", {
         method: "QUERY",
@@ -216,8 +207,8 @@ describe("a method", () => {
   });
 });
 
-describe("what somebody else wrote to L2", () => {
-  const anotherIsolate = async () => {
+describe("a forged value in L2", () => {
+  const predictInAnotherIsolate = async () => {
     edge = await startEdge();
     return await edge.predict({ inputs: "maybe" });
   };
@@ -227,9 +218,9 @@ describe("what somebody else wrote to L2", () => {
     await edge.predict({ inputs: "yes" });
   });
 
-  it("is used only as it was written, whole", async () => {
-    expect(cacheResultOf(await anotherIsolate())).toBe("l2");
-    const whole = new Map(stored);
+  it("is not used unless it is intact", async () => {
+    expect(cacheResultOf(await predictInAnotherIsolate())).toBe("l2");
+    const intact = new Map(storedValues);
     const forged: ((value: Uint8Array) => Uint8Array)[] = [
       (value) => value.subarray(0, value.length - 1),
       (value) => value.map((byte, index) => (index === value.length - 5 ? byte ^ 1 : byte)),
@@ -240,32 +231,35 @@ describe("what somebody else wrote to L2", () => {
       () => new Uint8Array(),
     ];
     for (const forge of forged) {
-      stored = new Map([...whole].map(([key, value]) => [key, forge(value)]));
-      const response = await anotherIsolate();
-      expect([cacheResultOf(response), await labelOf(response)]).toEqual(["miss", "no"]);
+      storedValues = new Map([...intact].map(([key, value]) => [key, forge(value)]));
+      const response = await predictInAnotherIsolate();
+      expect(cacheResultOf(response)).toBe("miss");
+      expect(await readLabel(response)).toBe("no");
     }
   });
 
-  it("is not used under another answer's key", async () => {
-    const [[one, first], [other, second]] = [...stored] as [
+  it("is not used under another result's key", async () => {
+    const [[firstKey, first], [secondKey, second]] = [...storedValues] as [
       [string, Uint8Array],
       [string, Uint8Array],
     ];
-    stored = new Map([
-      [one, second],
-      [other, first],
+    storedValues = new Map([
+      [firstKey, second],
+      [secondKey, first],
     ]);
-    const response = await anotherIsolate();
-    expect([cacheResultOf(response), await labelOf(response)]).toEqual(["miss", "no"]);
+    const response = await predictInAnotherIsolate();
+    expect(cacheResultOf(response)).toBe("miss");
+    expect(await readLabel(response)).toBe("no");
   });
 
-  it("does not pass for an answer when it is sealed well, and is none", async () => {
+  it("is not used if it has a valid seal but no result", async () => {
     l2 = {
       get: async (keys) =>
         keys.map(() => new TextEncoder().encode('{"label":"yes","degraded":true}')),
       set: async () => {},
     };
-    const response = await anotherIsolate();
-    expect([cacheResultOf(response), await labelOf(response)]).toEqual(["miss", "no"]);
+    const response = await predictInAnotherIsolate();
+    expect(cacheResultOf(response)).toBe("miss");
+    expect(await readLabel(response)).toBe("no");
   });
 });

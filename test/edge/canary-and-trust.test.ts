@@ -1,4 +1,4 @@
-// Inside workerd: what becomes of a version that nobody trusted has signed, and of requests that a canary takes.
+// Canaries and trust in workerd: versions without a trusted signature, and the share of a canary.
 import { beforeEach, describe, expect, it } from "vitest";
 import { predictResponseSchema } from "../../src/protocol/predict.ts";
 import { storeLayout } from "../../src/registry/store-layout.ts";
@@ -8,6 +8,7 @@ import { ALIAS_TTL_MS, type EdgeUnderTest, startEdgeUnderTest } from "../support
 import { createTestSigningKey } from "../support/test-signing-key.ts";
 import { publishToyModel } from "../support/toy-model.ts";
 import { fullDeployment } from "./full-engine.ts";
+import { readProblem } from "./read-problem.ts";
 
 let edge: EdgeUnderTest;
 beforeEach(async () => {
@@ -28,11 +29,11 @@ async function requestServedVersion(
 const expireAliasCache = () => edge.clock.advance(2 * ALIAS_TTL_MS);
 
 describe("an edge with trusted keys", () => {
-  it("serves what one of them has signed", async () => {
+  it("serves a version signed by one of them", async () => {
     expect(await requestServedVersion({})).toBe(1);
   });
 
-  it("refuses an unsigned version by name, and serves the old one on under its alias", async () => {
+  it("rejects an unsigned version by number, and keeps serving the old one by alias", async () => {
     await requestServedVersion({});
     await publishToyModel(createModelStore(edge.objectStore), new Uint8Array(toy), { version: 2 });
     expireAliasCache();
@@ -46,13 +47,14 @@ describe("an edge with trusted keys", () => {
       }),
     );
     const response = await edge.app.request("/v1/models/toy@2/predict?input=yes");
-    expect([response.status, await response.json()]).toMatchObject([
-      503,
-      { code: "manifest_untrusted", detail: expect.stringContaining("toy@2") },
-    ]);
+    expect(await readProblem(response)).toMatchObject({
+      status: 503,
+      code: "manifest_untrusted",
+      detail: expect.stringContaining("toy@2"),
+    });
   });
 
-  it("refuses a signed version of which one byte has changed, before it is parsed", async () => {
+  it("rejects a signed version with a changed byte before parsing it", async () => {
     await publishToyModel(edge.store, new Uint8Array(toy), { version: 2 });
     const key = storeLayout.manifest("toy", 2);
     const file = new Uint8Array(
@@ -61,15 +63,15 @@ describe("an edge with trusted keys", () => {
     file[100] = (file[100] ?? 0) ^ 1; // within the payload
     await edge.objectStore.put(key, file, { kind: "any" }, "application/json");
     const response = await edge.app.request("/v1/models/toy@2/predict?input=yes");
-    expect([response.status, await response.json()]).toMatchObject([
-      503,
-      { code: "manifest_untrusted" },
-    ]);
+    expect(await readProblem(response)).toMatchObject({
+      status: 503,
+      code: "manifest_untrusted",
+    });
   });
 });
 
 describe("a canary", () => {
-  const answer = async (requestId: string) =>
+  const readServedVersion = async (requestId: string) =>
     await requestServedVersion({}, { "x-request-id": requestId });
   const infer = (requestId: string) =>
     edge.app.request("/v2/models/toy/infer", {
@@ -80,7 +82,7 @@ describe("a canary", () => {
       }),
     });
 
-  it("answers its share of the requests, over both interfaces, and keeps each request", async () => {
+  it("serves its share of requests over both APIs, the same for a repeated request", async () => {
     await publishToyModel(edge.store, new Uint8Array(toy), { version: 2 });
     const read = await edge.store.readAliases("toy");
     await edge.store.writeAliases(
@@ -90,10 +92,10 @@ describe("a canary", () => {
     );
     const ids = Array.from({ length: 40 }, (_, index) => `r-${index}`);
     const versions: number[] = [];
-    for (const id of ids) versions.push(await answer(id));
+    for (const id of ids) versions.push(await readServedVersion(id));
     expect(new Set(versions)).toEqual(new Set([1, 2]));
     for (const [index, id] of ids.entries()) {
-      expect(await answer(id)).toBe(versions[index]); // by now from the cache, which has both versions' answers
+      expect(await readServedVersion(id)).toBe(versions[index]); // from the cache, which has the results of both versions
       expect(await (await infer(id)).json()).toMatchObject({ model_version: `${versions[index]}` });
     }
   });

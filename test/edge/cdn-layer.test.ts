@@ -1,4 +1,4 @@
-// The CDN layer as the platform has it: answers to POST in the Cache API, shared by the isolates of a data centre.
+// CDN layer: results of POST in the platform's Cache API, shared by the isolates of a data center.
 import { describe, expect, it } from "vitest";
 import { createCacheCircuitBreaker } from "../../src/cache/circuit-breaker.ts";
 import { createCdnCache, type HttpCache } from "../../src/cache/drivers/cdn.ts";
@@ -15,7 +15,7 @@ const { default: platformCache } = globalThis.caches as unknown as { readonly de
 const createKeyedCdnCache = (cache: HttpCache, timeoutMs = 5_000) =>
   createHashedKeyStore(createCdnCache({ cache, clock: systemClock, timeoutMs }));
 
-/** An isolate: its L1 is its own. @param cache of its data centre */
+/** Starts an isolate with its own L1. @param cache the cache of its data center */
 function startIsolate(cache: HttpCache): Promise<EdgeUnderTest> {
   const store = createCircuitBreakingStore(
     createKeyedCdnCache(cache),
@@ -28,25 +28,25 @@ function startIsolate(cache: HttpCache): Promise<EdgeUnderTest> {
 
 const cacheResultOf = (response: Response) => response.headers.get("x-edgetier-cache");
 
-/** The platform's cache, each test with URLs of its own. */
-function dataCenterCache(): { readonly cache: HttpCache; readonly urls: string[] } {
+/** The platform's cache, with URLs of its own for each test. */
+function createDataCenterCache(): { readonly cache: HttpCache; readonly urls: string[] } {
   const urls: string[] = [];
-  const own = `${Math.random()}`;
+  const suffix = `${Math.random()}`;
   const cache: HttpCache = {
-    match: (url) => platformCache.match(`${url}?${own}`),
+    match: (url) => platformCache.match(`${url}?${suffix}`),
     put: (url, response) => {
       urls.push(url);
-      return platformCache.put(`${url}?${own}`, response);
+      return platformCache.put(`${url}?${suffix}`, response);
     },
   };
   return { cache, urls };
 }
 
 describe("the CDN layer", () => {
-  it("answers in another isolate of the data centre, and never with an old version", async () => {
-    const { cache, urls } = dataCenterCache();
-    const [here, there] = [await startIsolate(cache), await startIsolate(cache)];
-    expect(cacheResultOf(await here.predict({ inputs: "maybe" }))).toBe("miss");
+  it("serves other isolates of the data center, and never an old version", async () => {
+    const { cache, urls } = createDataCenterCache();
+    const [first, second] = [await startIsolate(cache), await startIsolate(cache)];
+    expect(cacheResultOf(await first.predict({ inputs: "maybe" }))).toBe("miss");
     await expect.poll(() => urls.length).toBe(1);
     expect(urls[0]).toMatch(/^https:\/\/answers\.edgetier\.invalid\/[0-9a-f]{64}$/);
     await expect
@@ -54,18 +54,17 @@ describe("the CDN layer", () => {
         cacheResultOf(await (await startIsolate(cache)).predict({ inputs: "maybe" })),
       )
       .toBe("cdn");
-    expect(cacheResultOf(await there.predict({ inputs: "maybe" }))).toBe("cdn");
-    expect(cacheResultOf(await there.predict({ inputs: "maybe" }))).toBe("l1");
+    expect(cacheResultOf(await tfirst.predict({ inputs: "maybe" }))).toBe("cdn");
+    expect(cacheResultOf(await tfirst.predict({ inputs: "maybe" }))).toBe("l1");
 
-    await publishToyModel(there.store, new Uint8Array(toy), { version: 2 });
-    there.clock.advance(2 * ALIAS_TTL_MS);
-    const after = await there.predict({ inputs: "maybe" });
-    expect([cacheResultOf(after), predictResponseSchema.parse(await after.json()).version]).toEqual(
-      ["miss", 2],
-    );
+    await publishToyModel(second.store, new Uint8Array(toy), { version: 2 });
+    second.clock.advance(2 * ALIAS_TTL_MS);
+    const after = await tfirst.predict({ inputs: "maybe" });
+    expect(cacheResultOf(after)).toBe("miss");
+    expect(predictResponseSchema.parse(await after.json()).version).toBe(2);
   });
 
-  it("loses nothing where the platform gives the API no effect, or fails", async () => {
+  it("does not affect predictions if the Cache API has no effect or fails", async () => {
     const without: HttpCache = { match: async () => undefined, put: async () => {} };
     const failing: HttpCache = {
       match: () => Promise.reject(new Error("no cache was configured")),
@@ -73,14 +72,14 @@ describe("the CDN layer", () => {
     };
     for (const cache of [without, failing]) {
       const edge = await startIsolate(cache);
-      expect([
-        cacheResultOf(await edge.predict({ inputs: "maybe" })),
-        cacheResultOf(await edge.predict({ inputs: "maybe" })),
-      ]).toEqual(["miss", "l1"]);
+      expect(cacheResultOf(await edge.predict({ inputs: "maybe" }))).toBe("miss");
+      expect(cacheResultOf(await edge.predict({ inputs: "maybe" }))).toBe("l1");
     }
   });
+});
 
-  it("is given up after its time", async () => {
+describe("the limits of the CDN layer", () => {
+  it("times out", async () => {
     const clock = new ManualClock();
     const silent: HttpCache = { match: () => new Promise(() => {}), put: async () => {} };
     const waiting = createCdnCache({ cache: silent, clock, timeoutMs: 20 }).get(["a"]);
@@ -88,11 +87,11 @@ describe("the CDN layer", () => {
     await expect(waiting).rejects.toMatchObject({ code: "cache_too_slow" });
   });
 
-  it("asks for no more keys than its subrequests allow", async () => {
-    const asked: string[] = [];
+  it("reads no more keys than the platform allows subrequests", async () => {
+    const requestedUrls: string[] = [];
     const counting: HttpCache = {
-      match: async (url) => void asked.push(url),
-      put: async (url) => void asked.push(url),
+      match: async (url) => void requestedUrls.push(url),
+      put: async (url) => void requestedUrls.push(url),
     };
     const keys = Array.from({ length: 9 }, (_, index) => `${index}`);
     const store = createCdnCache({
@@ -106,6 +105,6 @@ describe("the CDN layer", () => {
       keys.map((key) => ({ key, value: Uint8Array.of(1) })),
       60,
     );
-    expect(asked).toHaveLength(8);
+    expect(requestedUrls).toHaveLength(8);
   });
 });

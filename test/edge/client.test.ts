@@ -1,4 +1,4 @@
-// The client against the edge's application in workerd: what it asks, and what it makes of the answers.
+// Client: its requests to the edge app in workerd, and how it reads the responses.
 import { beforeEach, describe, expect, it } from "vitest";
 import tensorDeployment from "../../dist/test/tensors/deployment.mjs";
 import {
@@ -23,16 +23,16 @@ const RED = sampleImage("jpeg, red").file;
 const BLUE = sampleImage("png, blue").file;
 
 let edge: EdgeUnderTest;
-let asked: Request[];
+let requests: Request[];
 beforeEach(async () => {
   edge = await startEdgeUnderTest(new Uint8Array(toy), { ...fullDeployment, images });
-  asked = [];
+  requests = [];
 });
 
-/** @param answers in place of the edge's, by origin */
+/** @param responses replace the edge's responses, by origin */
 const createTestClient = (
   options: Partial<ClientOptions> = {},
-  answers: Readonly<Record<string, () => Response>> = {},
+  responses: Readonly<Record<string, () => Response>> = {},
 ) =>
   createClient({
     url: "http://edge.test",
@@ -40,37 +40,37 @@ const createTestClient = (
     ...options,
     async fetch(input, init) {
       const request = new Request(input, init);
-      asked.push(request.clone());
-      return await (answers[new URL(request.url).origin]?.() ?? edge.app.request(request));
+      requests.push(request.clone());
+      return await (responses[new URL(request.url).origin]?.() ?? edge.app.request(request));
     },
   });
-const rejectionOf = (call: Promise<unknown>) =>
+const catchRejection = (call: Promise<unknown>) =>
   call.then(
     () => undefined,
     (error: unknown) => error,
   );
 
 describe("a prediction", () => {
-  it("of one text has one output, and of several one for each", async () => {
+  it("of one text has one output, and of several texts one per text", async () => {
     const client = createTestClient();
-    const one = await client.predict("toy", "yes", { topK: 1 });
-    expect(one).toMatchObject({
+    const prediction = await client.predict("toy", "yes", { topK: 1 });
+    expect(prediction).toMatchObject({
       model: "toy",
       version: 1,
       source: "miss",
       requestId: expect.stringMatching(/./),
       outputs: [{ label: "yes", tier: "edge", degraded: false }],
     });
-    expect(one.outputs[0].scores).toHaveLength(1);
+    expect(prediction.outputs[0].scores).toHaveLength(1);
     const { outputs, usage } = await client.predict("toy@1", ["maybe", "yes"], { cache: "bypass" });
-    expect(outputs.map(({ label, tier }) => [label, tier])).toEqual([
-      ["no", "region"],
-      ["yes", "edge"],
+    expect(outputs).toMatchObject([
+      { label: "no", tier: "region" },
+      { label: "yes", tier: "edge" },
     ]);
     expect(usage.tiers).toHaveLength(2);
   });
 
-  it("of one image sends it as it is, and of several in base64", async () => {
+  it("of one image sends its bytes, and of several base64", async () => {
     await publishColorModel(edge.store);
     const client = createTestClient();
     for (const image of [
@@ -82,32 +82,34 @@ describe("a prediction", () => {
         (await client.predict("colours", image, { topK: 1, maxTier: "edge" })).outputs[0],
       ).toMatchObject({ label: "red", tier: "edge", scores: [{ label: "red" }] });
     }
-    expect(asked.map(({ headers }) => headers.get("content-type"))).toEqual([
+    expect(requests.map(({ headers }) => headers.get("content-type"))).toEqual([
       "image/jpeg",
       "image/jpeg",
       "image/jpeg",
     ]);
     const { outputs } = await client.predict("colours", [BLUE, new Blob([RED])]);
     expect(outputs.map(({ label }) => label)).toEqual(["blue", "red"]);
-    expect(await rejectionOf(client.predict("colours", new Blob([RED])))).toMatchObject({
+    expect(await catchRejection(client.predict("colours", new Blob([RED])))).toMatchObject({
       code: "invalid_input",
     });
   });
+});
 
-  it("carries key, deadline and the caller's headers", async () => {
+describe("the requests and errors of a prediction", () => {
+  it("sends key, deadline and the caller's headers", async () => {
     const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     await createTestClient({ key: "secret", deadlineMs: 500, wayMs: 100 }).predict("toy", "yes", {
       headers: { traceparent },
     });
-    expect(Object.fromEntries(asked[0]?.headers ?? [])).toMatchObject({
+    expect(Object.fromEntries(requests[0]?.headers ?? [])).toMatchObject({
       authorization: "Bearer secret",
       "x-deadline-ms": "400",
       traceparent,
     });
   });
 
-  it("that is refused has the server's problem", async () => {
-    expect(await rejectionOf(createTestClient().predict("nothing", "yes"))).toMatchObject({
+  it("that is rejected has the server's problem", async () => {
+    expect(await catchRejection(createTestClient().predict("nothing", "yes"))).toMatchObject({
       name: "EdgeTierError",
       code: "model_not_found",
       status: 404,
@@ -116,7 +118,7 @@ describe("a prediction", () => {
     });
     edge.isStoreDown = true;
     edge.clock.advance(60_000);
-    expect(await rejectionOf(createTestClient().predict("other", "yes"))).toMatchObject({
+    expect(await catchRejection(createTestClient().predict("other", "yes"))).toMatchObject({
       code: "model_store_unavailable",
       status: 503,
       retryable: true,
@@ -124,35 +126,34 @@ describe("a prediction", () => {
   });
 });
 
-describe("with a store of answers", () => {
-  it("a text is asked for by its ETag, and costs no bytes and no inference the second time", async () => {
+describe("a client with an answer store", () => {
+  it("revalidates a text with its ETag, without a second inference", async () => {
     const client = createTestClient({ answers: createAnswerStore() });
     const first = await client.predict("toy", "maybe & more?");
     const again = await client.predict("toy", "maybe & more?");
     expect(again).toEqual({ ...first, source: "client", requestId: again.requestId });
-    expect(asked.map(({ method, headers }) => [method, headers.get("if-none-match")])).toEqual([
-      ["GET", null],
-      ["GET", expect.stringMatching(/^".+"$/)],
-    ]);
+    expect(requests.map(({ method }) => method)).toEqual(["GET", "GET"]);
+    expect(requests[0]?.headers.get("if-none-match")).toBeNull();
+    expect(requests[1]?.headers.get("if-none-match")).toMatch(/^".+"$/);
     expect(edge.regionRequests).toHaveLength(1);
     expect((await client.predict("toy", "maybe & more?", { topK: 1 })).source).not.toBe("client");
   });
 
-  it("another version's answer is another one", async () => {
+  it("does not use the stored answer of another version", async () => {
     const answers = createAnswerStore();
     await createTestClient({ answers }).predict("toy", "yes");
-    const kept = await answers.get("http://edge.test/v1/models/toy/predict?input=yes");
+    const storedAnswer = await answers.get("http://edge.test/v1/models/toy/predict?input=yes");
     answers.set("http://edge.test/v1/models/toy/predict?input=yes", {
       etag: '"of another version"',
-      body: kept?.body ?? "",
+      body: storedAnswer?.body ?? "",
     });
     expect((await createTestClient({ answers }).predict("toy", "yes")).source).toBe("l1");
   });
 
-  it("a kept answer serves offline, if that is wanted", async () => {
+  it("uses stored answers offline, if enabled", async () => {
     const answers = createAnswerStore();
     const first = await createTestClient({ answers }).predict("toy", "yes");
-    const dead = { "http://edge.test": () => Response.error() };
+    const unreachable = { "http://edge.test": () => Response.error() };
     expect(
       await createTestClient(
         { answers, offline: true },
@@ -160,32 +161,36 @@ describe("with a store of answers", () => {
       ).predict("toy", "yes"),
     ).toEqual({ ...first, source: "offline", requestId: undefined });
     expect(
-      await rejectionOf(createTestClient({ answers }, dead).predict("toy", "yes")),
+      await catchRejection(createTestClient({ answers }, unreachable).predict("toy", "yes")),
     ).toBeInstanceOf(Error);
     expect(
-      await rejectionOf(createTestClient({ answers, offline: true }, dead).predict("toy", "no")),
+      await catchRejection(
+        createTestClient({ answers, offline: true }, unreachable).predict("toy", "no"),
+      ),
     ).toBeInstanceOf(Error);
     expect(
-      await rejectionOf(
+      await catchRejection(
         createTestClient({ answers, offline: true }).predict("toy", "yes", {
           signal: AbortSignal.abort("left"),
         }),
       ),
     ).toBe("left");
   });
+});
 
-  it("long texts, several, and what asks for no cache are posted", async () => {
+describe("the answer store of a client", () => {
+  it("posts long texts, several texts, and requests without cache", async () => {
     const client = createTestClient({ answers: createAnswerStore() });
     for (const call of [
       () => client.predict("toy", "x".repeat(1_001)),
       () => client.predict("toy", ["yes"]),
       () => client.predict("toy", "yes", { cache: "bypass" }),
     ])
-      await rejectionOf(call());
-    expect(asked.map(({ method }) => method)).toEqual(["POST", "POST", "POST"]);
+      await catchRejection(call());
+    expect(requests.map(({ method }) => method)).toEqual(["POST", "POST", "POST"]);
   });
 
-  it("the answers that were not used for longest go", async () => {
+  it("evicts the least recently used answers", async () => {
     const answers = createAnswerStore(2);
     for (const key of ["a", "b"]) answers.set(key, { etag: key, body: key });
     await answers.get("a");
@@ -197,7 +202,7 @@ describe("with a store of answers", () => {
 });
 
 describe("tensors, vectors and lists", () => {
-  it("infers in binary, in every datatype", async () => {
+  it("infers in binary with every datatype", async () => {
     await publishTensorModel(edge.store, "identity", graphs.identity);
     const data = (datatype: (typeof IDENTITY_DATATYPES)[number]) =>
       (typedArrays[datatype] as { from(values: readonly unknown[]): unknown }).from(
@@ -224,7 +229,7 @@ describe("tensors, vectors and lists", () => {
       expect(outputs[`${datatype.toLowerCase()}_out`], datatype).toEqual(
         inputs[`${datatype.toLowerCase()}_in`],
       );
-    expect(await rejectionOf(createTestClient().infer("nothing", {}))).toMatchObject({
+    expect(await catchRejection(createTestClient().infer("nothing", {}))).toMatchObject({
       status: 400,
       code: "http_400",
       detail: expect.stringMatching(/nothing/),
@@ -236,12 +241,13 @@ describe("tensors, vectors and lists", () => {
     const { vectors, model, tokens } = await createTestClient().embed(["good", "bad"], {
       model: "vectors",
     });
-    expect([model, tokens, vectors.length]).toEqual(["vectors@1", 6, 2]);
+    expect({ model, tokens }).toEqual({ model: "vectors@1", tokens: 6 });
+    expect(vectors).toHaveLength(2);
     expect(Array.from(vectors[0] ?? [])).toEqual(
-      unit(4, 4, 0, 0).map((one) => expect.closeTo(one, 6) as number),
+      unit(4, 4, 0, 0).map((value) => expect.closeTo(value, 6) as number),
     );
     expect(
-      await rejectionOf(createTestClient().embed("good", { model: "vectors", dimensions: 9 })),
+      await catchRejection(createTestClient().embed("good", { model: "vectors", dimensions: 9 })),
     ).toMatchObject({ code: "invalid_dimensions", status: 400 });
   });
 
@@ -257,65 +263,67 @@ describe("tensors, vectors and lists", () => {
   });
 });
 
-describe("asking regions directly", () => {
-  const region = (id: string, more: object = {}) => ({
-    id,
-    place: null,
-    url: `http://${id}.test`,
-    health: "healthy",
-    distanceKm: 1,
-    latencyMs: null,
-    ...more,
+const region = (id: string, fields: object = {}) => ({
+  id,
+  place: null,
+  url: `http://${id}.test`,
+  health: "healthy",
+  distanceKm: 1,
+  latencyMs: null,
+  ...fields,
+});
+const createRegionList = (...regions: object[]) => Response.json({ regions } as RegionList);
+/** Response of a region, for any request. */
+const createRegionResponse = () =>
+  Response.json({
+    model_name: "toy",
+    model_version: "7",
+    outputs: [{ name: "y", datatype: "INT64", shape: [1, 2], data: [[1, "9007199254740993"]] }],
   });
-  const listed = (...regions: object[]) => Response.json({ regions } as RegionList);
-  /** Of a server that answers in JSON whatever it is asked for. */
-  const inference = () =>
-    Response.json({
-      model_name: "toy",
-      model_version: "7",
-      outputs: [{ name: "y", datatype: "INT64", shape: [1, 2], data: [[1, "9007199254740993"]] }],
-    });
-  const ask = (client: ReturnType<typeof createTestClient>) =>
-    client.infer("toy", {
-      input: { datatype: "BYTES", shape: [1], data: [new TextEncoder().encode("yes")] },
-    });
+const inferYes = (client: ReturnType<typeof createTestClient>) =>
+  client.infer("toy", {
+    input: { datatype: "BYTES", shape: [1], data: [new TextEncoder().encode("yes")] },
+  });
 
-  /** An edge that lists these regions, and regions that answer as they do. */
-  function directClient(
-    regions: readonly object[],
-    answers: Readonly<Record<string, () => Response>>,
-  ) {
-    const client = createClient({
-      url: "http://edge.test",
-      key: "secret",
-      retries: 0,
-      direct: true,
-      clock: edge.clock,
-      async fetch(input, init) {
-        const request = new Request(input, init);
-        asked.push(request.clone());
-        const { origin, pathname } = new URL(request.url);
-        return pathname === "/v1/regions"
-          ? listed(...regions)
-          : await (answers[origin]?.() ?? edge.app.request(request));
-      },
-    });
-    return {
-      client,
-      hosts: () =>
-        asked.map(({ url }) => new URL(url).host + (url.endsWith("/v1/regions") ? " list" : "")),
-    };
-  }
+/** A client of an edge that lists these regions. @param responses by region origin */
+function createDirectClient(
+  regions: readonly object[],
+  responses: Readonly<Record<string, () => Response>>,
+) {
+  const client = createClient({
+    url: "http://edge.test",
+    key: "secret",
+    retries: 0,
+    direct: true,
+    clock: edge.clock,
+    async fetch(input, init) {
+      const request = new Request(input, init);
+      requests.push(request.clone());
+      const { origin, pathname } = new URL(request.url);
+      return pathname === "/v1/regions"
+        ? createRegionList(...regions)
+        : await (responses[origin]?.() ?? edge.app.request(request));
+    },
+  });
+  return {
+    client,
+    listHosts: () =>
+      requests.map(({ url }) => new URL(url).host + (url.endsWith("/v1/regions") ? " list" : "")),
+  };
+}
 
-  it("takes the nearest that is well and may be asked, without the edge's key", async () => {
+describe("a client that calls regions directly", () => {
+  it("calls the nearest healthy public region, without the edge's key", async () => {
     const regions = [
       region("ill", { health: "unhealthy" }),
       region("private", { url: undefined }),
       region("near"),
       region("far"),
     ];
-    const { client, hosts } = directClient(regions, { "http://near.test": inference });
-    expect(await ask(client)).toEqual({
+    const { client, listHosts } = createDirectClient(regions, {
+      "http://near.test": createRegionResponse,
+    });
+    expect(await inferYes(client)).toEqual({
       model: "toy",
       version: "7",
       region: "near",
@@ -324,9 +332,9 @@ describe("asking regions directly", () => {
         y: { datatype: "INT64", shape: [1, 2], data: BigInt64Array.of(1n, 9_007_199_254_740_993n) },
       },
     });
-    await ask(client);
-    expect(hosts()).toEqual(["edge.test list", "near.test", "near.test"]);
-    expect(asked.map(({ headers }) => headers.get("authorization"))).toEqual([
+    await inferYes(client);
+    expect(listHosts()).toEqual(["edge.test list", "near.test", "near.test"]);
+    expect(requests.map(({ headers }) => headers.get("authorization"))).toEqual([
       "Bearer secret",
       null,
       null,
@@ -334,41 +342,45 @@ describe("asking regions directly", () => {
   });
 
   it.each([
-    ["refuses who is not an edge", () => new Response("{}", { status: 401 })],
-    ["is full", () => new Response("{}", { status: 503 })],
+    ["rejects clients", () => new Response("{}", { status: 401 })],
+    ["is saturated", () => new Response("{}", { status: 503 })],
     [
       "cannot be reached",
       () => {
         throw new TypeError("connection refused");
       },
     ],
-    ["is no region at all", () => new Response("<h1>hello</h1>")],
+    ["is not a region", () => new Response("<h1>hello</h1>")],
   ])(
-    "goes back to the edge where a region %s, and leaves that one alone for a while",
-    async (_what, answer) => {
-      const { client, hosts } = directClient([region("near")], { "http://near.test": answer });
+    "falls back to the edge if a region %s, and avoids that region for a while",
+    async (_name, respond) => {
+      const { client, listHosts } = createDirectClient([region("near")], {
+        "http://near.test": respond,
+      });
       for (let call = 0; call < 2; call++)
-        expect(await ask(client)).toMatchObject({ model: "toy", region: undefined });
-      expect(hosts()).toEqual(["edge.test list", "near.test", "edge.test", "edge.test"]);
+        expect(await inferYes(client)).toMatchObject({ model: "toy", region: undefined });
+      expect(listHosts()).toEqual(["edge.test list", "near.test", "edge.test", "edge.test"]);
       edge.clock.advance(60_000);
-      await ask(client);
-      expect(hosts().slice(4)).toEqual(["edge.test list", "near.test", "edge.test"]);
+      await inferYes(client);
+      expect(listHosts().slice(4)).toEqual(["edge.test list", "near.test", "edge.test"]);
     },
   );
 
-  it("says what is wrong with a request, which the edge would refuse as well", async () => {
-    const { client } = directClient([region("near")], {
+  it("returns a region's rejection of an invalid request", async () => {
+    const { client } = createDirectClient([region("near")], {
       "http://near.test": () => Response.json({ error: "unexpected shape" }, { status: 400 }),
     });
-    expect(await rejectionOf(ask(client))).toMatchObject({
+    expect(await catchRejection(inferYes(client))).toMatchObject({
       status: 400,
       detail: "unexpected shape",
     });
   });
 
-  it("is for the edge alone where an alias is named that regions do not know", async () => {
-    const { client, hosts } = directClient([region("near")], { "http://near.test": inference });
-    await rejectionOf(client.infer("toy@canary", {}));
-    expect(hosts()).toEqual(["edge.test"]);
+  it("sends requests for unknown aliases to the edge only", async () => {
+    const { client, listHosts } = createDirectClient([region("near")], {
+      "http://near.test": createRegionResponse,
+    });
+    await catchRejection(client.infer("toy@canary", {}));
+    expect(listHosts()).toEqual(["edge.test"]);
   });
 });

@@ -1,4 +1,4 @@
-// The contract suites of every driver that runs in the Worker, inside workerd.
+// Driver contracts: the contract suites of all drivers that run in the Worker, in workerd.
 import { env } from "cloudflare:test";
 import { describe, expect, inject, it } from "vitest";
 import { createCdnCache, type HttpCache } from "../../src/cache/drivers/cdn.ts";
@@ -42,7 +42,7 @@ runtimeContract(
 );
 
 describe("the engine's memory", () => {
-  it("does not grow over 2,000 runs, and is counted", async () => {
+  it("does not grow over 2,000 runs, and is reported", async () => {
     const session = await wasmRuntime.createSession(new Uint8Array(int8Matmul));
     const run = () =>
       session.run({ x: { datatype: "UINT8", shape: [1, 3], data: Uint8Array.of(1, 2, 3) } });

@@ -1,5 +1,5 @@
-// The engine that `edgetier engine build` cuts for the two reference models, inside workerd: restored sessions against
-// sessions that the full engine has opened itself.
+// Deployment of the two reference models in workerd: compares sessions restored into the engine of `edgetier engine build` with
+// sessions of the full engine.
 import { beforeAll, describe, expect, it } from "vitest";
 import deployment from "../../dist/test/edge/deployment.mjs";
 import intent from "../../models/intent/artifacts/edge.onnx";
@@ -35,7 +35,7 @@ const models: Record<string, { bytes: () => Uint8Array; input: (index: number) =
     mobilenet: { bytes: makeSmallMobileNet, input: randomImageInput },
   };
 
-it("is a cut engine with both snapshots", () => {
+it("has a stripped engine and both snapshots", () => {
   expect(deployment).toMatchObject({
     engine: { kind: "cut", source: fullEngineModule.source },
     fallback: undefined,
@@ -55,7 +55,7 @@ describe.each(Object.entries(models))("%s, restored", (name, { bytes, input }) =
   });
 
   it(
-    `gives the bytes that the full engine gives, for ${RUNS} inputs`,
+    `returns the same bytes as the full engine for ${RUNS} inputs`,
     { timeout: 120_000 },
     async () => {
       expect(restored.outputs).toEqual(fresh.outputs);
@@ -66,7 +66,7 @@ describe.each(Object.entries(models))("%s, restored", (name, { bytes, input }) =
     },
   );
 
-  it(`has not grown after ${FURTHER_RUNS} further runs`, { timeout: 120_000 }, async () => {
+  it(`does not grow over ${FURTHER_RUNS} further runs`, { timeout: 120_000 }, async () => {
     const inputs = Array.from({ length: 50 }, (_, index) => input(index));
     const before = restored.memoryBytes;
     for (let run = 0; run < FURTHER_RUNS; run++)
@@ -74,7 +74,7 @@ describe.each(Object.entries(models))("%s, restored", (name, { bytes, input }) =
     expect(restored.memoryBytes).toBe(before);
   });
 
-  it("tells failures as the full engine does, and goes on", async () => {
+  it("fails like the full engine, and continues to work", async () => {
     if (name !== "intent") return;
     const outOfRange = {
       ids: { datatype: "INT32" as const, shape: [1, 1], data: Int32Array.of(1 << 30) },
@@ -86,32 +86,35 @@ describe.each(Object.entries(models))("%s, restored", (name, { bytes, input }) =
   });
 });
 
-describe("what goes wrong at module scope", () => {
-  const one = deployment.bundled[0] as Deployment["bundled"][number];
-  it("is told, and keeps no other session from being restored", async () => {
-    const damaged = new Uint8Array(one.bytes).slice();
+describe("a failure at module scope", () => {
+  const bundle = deployment.bundled[0] as Deployment["bundled"][number];
+  it("is reported, without effect on other sessions", async () => {
+    const damaged = new Uint8Array(bundle.bytes).slice();
     damaged[damaged.byteLength - 1] = (damaged[damaged.byteLength - 1] ?? 0) ^ 1;
-    const { sessions, failures: refused } = await restoreBundledSnapshots({
+    const { sessions, failures } = await restoreBundledSnapshots({
       ...deployment,
-      bundled: [{ ...one, bytes: damaged.buffer }, ...deployment.bundled.slice(1)],
+      bundled: [{ ...bundle, bytes: damaged.buffer }, ...deployment.bundled.slice(1)],
     });
-    expect(refused).toMatchObject([{ code: "snapshot_refused", facts: { reason: "corrupt" } }]);
+    expect(failures).toMatchObject([{ code: "snapshot_refused", facts: { reason: "corrupt" } }]);
     expect(sessions.size).toBe(1);
   });
 
-  it("is another engine's snapshot", async () => {
+  it("is reported for a snapshot of another engine", async () => {
     const engine = { ...deployment.engine, source: "f".repeat(64) };
-    const { sessions, failures: refused } = await restoreBundledSnapshots({
+    const { sessions, failures } = await restoreBundledSnapshots({
       ...deployment,
       engine,
     });
-    expect(refused.map(({ facts }) => facts["reason"])).toEqual(["other_engine", "other_engine"]);
+    expect(failures).toMatchObject([
+      { facts: { reason: "other_engine" } },
+      { facts: { reason: "other_engine" } },
+    ]);
     expect(sessions.size).toBe(0);
   });
 });
 
-describe("a function that was cut", () => {
-  it("is told by its number when a model is opened, which a cut engine cannot", async () => {
+describe("a stripped function", () => {
+  it("is reported by number when a stripped engine opens a model", async () => {
     const opening = createWasmRuntime(deployment.engine).createSession(new Uint8Array(int8MatMul));
     const error: { code: string; facts: { function: number } } = await opening.then(
       () => expect.unreachable(),
@@ -124,7 +127,7 @@ describe("a function that was cut", () => {
     ).toBe(false);
   });
 
-  it("ends the run of a model that the engine was not cut for, and that session for good", async () => {
+  it("ends the run of another model, and its session", async () => {
     const input = {
       x: { datatype: "UINT8" as const, shape: [1, 3], data: Uint8Array.of(1, 2, 3) },
     };
@@ -140,7 +143,7 @@ describe("a function that was cut", () => {
     );
     await expect(session.run(input)).rejects.toMatchObject({ code: "function_cut" });
     await expect(session.run(input)).rejects.toMatchObject({ code: "session_failed" });
-    // On the full engine the same snapshot works.
+    // The same snapshot works in the full engine.
     const onFull = await restoreSnapshot(fullEngineModule, createBytesSource(bytes), head, sha256);
     expect((await onFull.run(input))["y"]?.data).toEqual(Int32Array.of(2, 44));
   });

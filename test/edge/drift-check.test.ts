@@ -1,4 +1,4 @@
-// Inside workerd: early exits that are asked of the last tier again, after the response.
+// Drift check in workerd: re-runs early exits on the last tier after the response.
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { predictResponseSchema } from "../../src/protocol/predict.ts";
 import { hashToFraction } from "../../src/serving/canary.ts";
@@ -28,11 +28,11 @@ async function predict(
 }
 
 describe("the drift check", () => {
-  it("asks the last tier about early exits only, and counts whether it agrees", async () => {
+  it("re-runs only early exits on the last tier, and counts agreements", async () => {
     expect(await predict(["yes", "no", "maybe"])).toEqual(["edge", "edge", "region"]);
     await vi.waitFor(() =>
       expect(driftCheckCounts()).toEqual([driftCheckLabels("differs"), driftCheckLabels("agrees")]),
-    ); // the region says no to everything
+    ); // the region answers "no" to everything
     expect(
       edge.regionRequests.map(({ inputs }) =>
         inputs.map((bytes) => new TextDecoder().decode(bytes)),
@@ -40,7 +40,7 @@ describe("the drift check", () => {
     ).toEqual([["maybe"], ["yes", "no"]]);
   });
 
-  it("keeps nobody waiting: the answer is there while the region still hangs, and the check fails at the model's deadline", async () => {
+  it("does not delay the response while the region hangs, and fails at the model's deadline", async () => {
     edge.regionBehavior = "hangs";
     expect(await predict("yes")).toEqual(["edge"]);
     await vi.waitFor(() => expect(edge.regionRequests).toHaveLength(1));
@@ -49,7 +49,7 @@ describe("the drift check", () => {
     await vi.waitFor(() => expect(driftCheckCounts()).toEqual([driftCheckLabels("failed")]));
   });
 
-  it("leaves requests out while as many as may be are being checked", async () => {
+  it("skips requests while the maximum number of checks is running", async () => {
     edge.regionBehavior = "hangs";
     await predict("yes");
     await vi.waitFor(() => expect(edge.regionRequests).toHaveLength(1));
@@ -63,8 +63,10 @@ describe("the drift check", () => {
     );
     expect(edge.regionRequests).toHaveLength(2);
   });
+});
 
-  it("leaves out what came from a cache, what is degraded, and what was asked of a tier by name", async () => {
+describe("the requests of the drift check", () => {
+  it("skips cached results, degraded results, and requests with maxTier", async () => {
     edge.regionBehavior = "down";
     expect(await predict("maybe")).toEqual(["edge"]);
     await predict("yes", { maxTier: "edge" });
@@ -72,14 +74,14 @@ describe("the drift check", () => {
     await predict("no");
     await vi.waitFor(() => expect(driftCheckCounts()).toEqual([driftCheckLabels("agrees")]));
     await predict("no");
-    await predict("yes"); // the last one, and after it nothing is under way
+    await predict("yes"); // the last check; none is in flight after it
     await vi.waitFor(() =>
       expect(driftCheckCounts()).toEqual([driftCheckLabels("agrees"), driftCheckLabels("differs")]),
     );
     expect(edge.regionRequests).toHaveLength(3); // "maybe", "no", "yes"
   });
 
-  it("takes the share that it is given, by the request's id", async () => {
+  it("checks the configured share of requests, by request id", async () => {
     edge = await start(0.5);
     const checked: string[] = [];
     for (const id of Array.from({ length: 40 }, (_, index) => `r-${index}`)) {

@@ -1,4 +1,4 @@
-// Which variables a deployment must have, and that its secrets are named alike everywhere.
+// Edge variables: required, unknown and secret ones, and their names in wrangler.toml.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -17,7 +17,7 @@ const STORE = [
   "EDGETIER_S3_SECRET_ACCESS_KEY",
 ];
 
-it("a model store is all that an edge must have", () => {
+it("requires only the variables of the model store", () => {
   expect(requiredVariables().toSorted()).toEqual(STORE.toSorted());
   expect(missingVariables(new Set(STORE))).toEqual([]);
   expect(missingVariables(new Set(["EDGETIER_S3_BUCKET"]))).toEqual([
@@ -27,19 +27,19 @@ it("a model store is all that an edge must have", () => {
   ]);
 });
 
-it("an address of Redis is of no use without its token", () => {
+it("requires a token for a Redis URL", () => {
   expect(missingVariables(new Set([...STORE, "EDGETIER_REDIS_REST_URL"]))).toEqual([
     "EDGETIER_REDIS_REST_TOKEN",
   ]);
 });
 
-it("a name that no edge reads is told, and those of others are not", () => {
+it("reports unknown EDGETIER_ variables, and ignores those of other software", () => {
   expect(unknownVariables(["EDGETIER_S3_ENDPIONT", "EDGETIER_API_KEYS", "SENTRY_DSN"])).toEqual([
     "EDGETIER_S3_ENDPIONT",
   ]);
 });
 
-it("wrangler.toml names every secret, and has none", async () => {
+it("finds every secret named in wrangler.toml, and none set", async () => {
   const config = await readFile(join(PROJECT_ROOT, "wrangler.toml"), "utf8");
   for (const name of EDGE_SECRETS) {
     expect(config).toMatch(new RegExp(`^#.*\\b${name}\\b`, "m"));

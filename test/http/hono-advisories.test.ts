@@ -1,11 +1,11 @@
-// Every advisory that was published about Hono since 4.0 and about @hono/node-server (to November 2026), as far as it concerns a
-// part that is used here or may be switched on: one test each, by its identifier. test/edge/body-limits.test.ts has the Worker's.
+// Hono advisories: one test for each advisory about Hono (since 4.0) and @hono/node-server, up to November 2026, that concerns a
+// part in use or available by configuration. test/edge/body-limits.test.ts covers the Worker's body limits.
 //
-// The others are about parts that are not used; the last test fails when one comes to be:
+// The other advisories concern unused parts. The last test fails if one of them is used:
 // - serve-static: GHSA-3mpf-rcc7-5347, GHSA-w332-q679-j88p, GHSA-q5qw-h33p-qvwr, GHSA-wmmm-f939-6g9c, GHSA-wwfh-h76j-fc44; in
 //   node-server GHSA-rjq5-w47x-x359, GHSA-wc8c-qw6v-h7f6, GHSA-92pp-h63x-v22m, GHSA-frvp-7c67-39w9
 // - cookies: GHSA-5pq2-9x2x-5p6w, GHSA-26pp-8wgv-hjvm, GHSA-r5rp-j6wh-rvv4, GHSA-3hrh-pfw6-9m5x
-// - the cache middleware: GHSA-6wqw-2p9w-4vw4, GHSA-p77w-8qqv-26rm (the edge's own caches never hold a private answer)
+// - the cache middleware: GHSA-6wqw-2p9w-4vw4, GHSA-p77w-8qqv-26rm (the edge's own caches never store a private response)
 // - IP restriction and addresses: GHSA-r354-f388-2fhh, GHSA-xpcf-pg52-r92g, GHSA-xrhx-7g5j-rcj5, GHSA-xh87-mx6m-69f3 (AWS ALB)
 // - CSRF protection: GHSA-rpfr-3m35-5vx5, GHSA-2234-fmw7-43wr
 // - basic and bearer authentication's comparison: GHSA-gq3j-xvxp-8hrf
@@ -63,20 +63,19 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([server.stop(), guarded.stop()]));
 
-/** A request as it is written. @returns its answer's status, or undefined where the connection was closed on it */
-async function statusOf({ url }: RegionServer, request: string): Promise<number | undefined> {
+/** Writes a raw request. @returns the status, or undefined if the server closed the connection */
+async function sendRaw({ url }: RegionServer, request: string): Promise<number | undefined> {
   const socket = connect(Number(new URL(url).port), "127.0.0.1");
   await once(socket, "connect");
   socket.write(request);
   const status = Number((await text(socket).catch(() => "")).slice(9, 12));
   return status === 0 ? undefined : status;
 }
-const ask = (target: string, host = "region") =>
+const formatGet = (target: string, host = "region") =>
   `GET ${target} HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`;
 
-describe("what the region's server and the router make of a request", () => {
-  it("GHSA-9hp6-4448-45g2: no form of a target leads past the gate", async () => {
-    const refused = [400, 401, 404, undefined];
+describe("the region's server and router", () => {
+  it("GHSA-9hp6-4448-45g2: require authentication for every form of a target", async () => {
     for (const target of [
       "http://region/v2/models/mood",
       "http:///v2/models/mood",
@@ -88,47 +87,43 @@ describe("what the region's server and the router make of a request", () => {
       "/v2/health/live/../../models/mood",
       "x:/v2/models/mood",
     ]) {
-      expect([target, refused.includes(await statusOf(guarded, ask(target)))]).toEqual([
-        target,
-        true,
-      ]);
+      const status = await sendRaw(guarded, formatGet(target));
+      expect([400, 401, 404, undefined], `${target}: ${status}`).toContain(status);
     }
-    expect(await statusOf(guarded, ask("/v2/health/live"))).toBe(200);
+    expect(await sendRaw(guarded, formatGet("/v2/health/live"))).toBe(200);
   });
 
-  it("GHSA-hgxw-5xg3-69jx: a host that is none hangs nothing", async () => {
+  it("GHSA-hgxw-5xg3-69jx: do not hang on an invalid host", async () => {
     for (const host of ["", "/", "a b", "[::1", "a:99999999", "\u00ff"])
-      expect([host, (await statusOf(server, ask("/v2/models/stats", host))) !== 500]).toEqual([
-        host,
-        true,
-      ]);
-    expect(await statusOf(server, ask("/v2/health/live"))).toBe(200);
+      expect(await sendRaw(server, formatGet("/v2/models/stats", host)), host).not.toBe(500);
+    expect(await sendRaw(server, formatGet("/v2/health/live"))).toBe(200);
   });
 
-  it("GHSA-crvj-82cr-hjcx: what follows a fragment is no query", async () => {
+  it("GHSA-crvj-82cr-hjcx: do not read a query from a fragment", async () => {
     const app = new Hono().get("/p", (c) =>
-      c.json([c.req.query(), c.req.query("b") ?? null, c.req.queries("a") ?? null]),
+      c.json({ query: c.req.query(), b: c.req.query("b"), a: c.req.queries("a") }),
     );
     for (const [url, expected] of [
-      ["/p?a=1#&b=2", [{ a: "1" }, null, ["1"]]],
-      ["/p#?a=1", [{}, null, null]],
+      ["/p?a=1#&b=2", { query: { a: "1" }, a: ["1"] }],
+      ["/p#?a=1", { query: {} }],
     ] as const) {
       expect(await (await app.request(new Request(`http://edge${url}`))).json()).toEqual(expected);
     }
   });
 });
 
-describe("a body's limit", () => {
+describe("the body limit", () => {
   const tooLong = createTextBody(["good"]).padEnd(5_000);
 
-  it("GHSA-92vj-g62v-jqhh: holds where the length says less than the chunks", async () => {
+  it("GHSA-92vj-g62v-jqhh: applies if the length is shorter than the chunks", async () => {
     const chunked = `${tooLong.length.toString(16)}\r\n${tooLong}\r\n0\r\n\r\n`;
     const before = counts.runs;
-    const status = await statusOf(
+    const status = await sendRaw(
       server,
       `POST ${INFER} HTTP/1.1\r\nhost: region\r\nconnection: close\r\ncontent-length: 10\r\ntransfer-encoding: chunked\r\n\r\n${chunked}`,
     );
-    expect([[400, 413].includes(status ?? 0), counts.runs]).toEqual([true, before]);
+    expect([400, 413]).toContain(status);
+    expect(counts.runs).toBe(before);
     const request = new Request("http://region/", {
       method: "POST",
       body: tooLong,
@@ -137,7 +132,7 @@ describe("a body's limit", () => {
     await expect(readRequestBody(request, 1_024)).rejects.toMatchObject({ code: "body_too_large" });
   });
 
-  it("GHSA-9vqf-7f2p-gf9v: is decided before anything is computed, for a body without a length", async () => {
+  it("GHSA-9vqf-7f2p-gf9v: applies before inference to a body without a length", async () => {
     const before = counts.runs;
     const slow = new ReadableStream({
       async pull(controller) {
@@ -146,15 +141,13 @@ describe("a body's limit", () => {
       },
     });
     const init: RequestInit & { duplex: "half" } = { method: "POST", body: slow, duplex: "half" };
-    expect([(await fetch(`${server.url}${INFER}`, init)).status, counts.runs]).toEqual([
-      413,
-      before,
-    ]);
+    expect((await fetch(`${server.url}${INFER}`, init)).status).toBe(413);
+    expect(counts.runs).toBe(before);
   });
 });
 
 describe("CORS", () => {
-  const answer = async (
+  const request = async (
     options: Parameters<typeof cors>[0],
     headers: Record<string, string>,
     method = "GET",
@@ -164,45 +157,48 @@ describe("CORS", () => {
       .get("/", (c) => c.text(""))
       .request("/", { method, headers });
 
-  it("GHSA-88fw-hqm2-52qc: every origin with credentials is none in particular", async () => {
-    const { headers } = await answer(
+  it("GHSA-88fw-hqm2-52qc: does not reflect the origin for * with credentials", async () => {
+    const { headers } = await request(
       { origin: "*", credentials: true },
       { origin: "https://evil.test" },
     );
     expect(headers.get("access-control-allow-origin")).not.toBe("https://evil.test");
   });
 
-  it("GHSA-q7jf-gf43-6x6p: a client's own Vary does not come back", async () => {
-    const { headers } = await answer(
+  it("GHSA-q7jf-gf43-6x6p: does not reflect the client's Vary header", async () => {
+    const { headers } = await request(
       { origin: ["https://app.test"] },
       { origin: "https://app.test", vary: "x-evil" },
       "OPTIONS",
     );
-    expect([headers.get("access-control-allow-origin"), headers.get("vary")]).toEqual([
-      "https://app.test",
-      expect.not.stringContaining("x-evil"),
-    ]);
+    expect(headers.get("access-control-allow-origin")).toBe("https://app.test");
+    expect(headers.get("vary")).not.toContain("x-evil");
   });
 
-  it("GHSA-8j4g-w8fx-2239: a long list of headers takes no long time", async () => {
-    const startedMs = performance.now();
-    await answer(
-      { origin: "*" },
-      {
-        origin: "https://app.test",
-        "access-control-request-method": "GET",
-        "access-control-request-headers": `a${" ".repeat(60_000)}b`,
-      },
-      "OPTIONS",
-    );
-    expect(performance.now() - startedMs).toBeLessThan(1_000); // quadratic, it would be ten times that
+  it("GHSA-8j4g-w8fx-2239: parses a long list of headers in linear time", async () => {
+    const measurePreflightMs = async (spaces: number): Promise<number> => {
+      const startedMs = performance.now();
+      await request(
+        { origin: "*" },
+        {
+          origin: "https://app.test",
+          "access-control-request-method": "GET",
+          "access-control-request-headers": `a${" ".repeat(spaces)}b`,
+        },
+        "OPTIONS",
+      );
+      return performance.now() - startedMs;
+    };
+    // A quadratic parser takes 400 times as long for 20 times the length. The fixed allowance absorbs timer noise.
+    const shortMs = await measurePreflightMs(3_000);
+    expect(await measurePreflightMs(60_000)).toBeLessThan(40 * shortMs + 500);
   });
 });
 
 describe("JSON Web Tokens", () => {
   const base64url = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
 
-  it("GHSA-f67f-6cw9-8mq4, GHSA-3vhc-576x-3qv4: a token does not choose its algorithm", async () => {
+  it("GHSA-f67f-6cw9-8mq4, GHSA-3vhc-576x-3qv4: do not choose their algorithm", async () => {
     const token = await sign({ sub: "a" }, "secret", "HS256");
     expect(await verify(token, "secret", "HS256")).toEqual({ sub: "a" });
     await expect(verify(token, "secret", "HS384")).rejects.toThrow(/alg|signature/i);
@@ -218,12 +214,12 @@ describe("JSON Web Tokens", () => {
     ).rejects.toThrow(/alg|signature/i);
   });
 
-  it("GHSA-m732-5p4w-x69g: the audience counts", async () => {
+  it("GHSA-m732-5p4w-x69g: are rejected for another audience", async () => {
     const token = await sign({ sub: "a", aud: "other" }, "secret", "HS256");
     await expect(verify(token, "secret", { alg: "HS256", aud: "edge" })).rejects.toThrow(/aud/i);
   });
 
-  it("GHSA-hm8q-7f3q-5f36: times are numbers", async () => {
+  it("GHSA-hm8q-7f3q-5f36: are rejected if times are not numbers", async () => {
     for (const claim of ["exp", "nbf", "iat"]) {
       const token = await sign(
         { [claim]: "never" } as Parameters<typeof sign>[0],
@@ -236,20 +232,20 @@ describe("JSON Web Tokens", () => {
     }
   });
 
-  it("GHSA-f577-qrjj-4474: they come as Bearer, and as nothing else", async () => {
+  it("GHSA-f577-qrjj-4474: are accepted only as Bearer", async () => {
     const app = new Hono()
       .use(jwt({ secret: "secret", alg: "HS256" }))
       .get("/", (c) => c.text("in"));
     const token = await sign({ sub: "a" }, "secret", "HS256");
     const status = async (scheme: string) =>
       (await app.request("/", { headers: { authorization: `${scheme} ${token}` } })).status;
-    expect([await status("Bearer"), await status("Basic"), await status("Signature")]).toEqual([
-      200, 401, 401,
-    ]);
+    expect(await status("Bearer")).toBe(200);
+    expect(await status("Basic")).toBe(401);
+    expect(await status("Signature")).toBe(401);
   });
 });
 
-it("no other parts of Hono are used than this list was made for", async () => {
+it("uses only the parts of Hono that this list covers", async () => {
   const known = new Set([
     "hono",
     "hono/accepts",

@@ -1,3 +1,4 @@
+// Configured regions: the pool that a deployment's variables define.
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
 import { createConfiguredRegions } from "../../src/serving/configured-regions.ts";
@@ -18,22 +19,22 @@ const store = {
 
 function createRegions(variables: object) {
   const clock = new ManualClock(1_000_000);
-  const { metrics, readCountedLabels: counted } = startTelemetryUnderTest(clock);
+  const { metrics, readCountedLabels } = startTelemetryUnderTest(clock);
   const servers = new Map<string, ReturnType<typeof createScriptedRegion>>();
-  const clientOf = (baseUrl: string) => {
+  const createClient = (baseUrl: string) => {
     const server = createScriptedRegion(clock, baseUrl, 20);
     servers.set(baseUrl, server);
     return server.client;
   };
-  const pool = createConfiguredRegions(parseEdgeConfig({ ...store, ...variables }), clientOf, {
+  const pool = createConfiguredRegions(parseEdgeConfig({ ...store, ...variables }), createClient, {
     clock,
     metrics,
   });
-  const ask = async (times: number) => {
+  const infer = async (times: number) => {
     for (let call = 0; call < times; call++)
       if (pool !== undefined) await advanceUntilSettled(clock, pool.infer(createRegionRequest()));
   };
-  return { pool, servers, ask, counted };
+  return { pool, servers, infer, readCountedLabels };
 }
 
 const frankfurt = { latitudeDegrees: 50.11, longitudeDegrees: 8.68 };
@@ -44,8 +45,8 @@ const twoRegions = {
   ]),
 };
 
-describe("the regions of a deployment", () => {
-  it("are those that it names, and none where it names none", () => {
+describe("createConfiguredRegions", () => {
+  it("creates the configured regions, or no pool", () => {
     expect(createRegions({}).pool).toBeUndefined();
     expect(
       createRegions({ EDGETIER_REGION_URL: "http://region" })
@@ -53,43 +54,43 @@ describe("the regions of a deployment", () => {
         .map(({ id }) => id),
     ).toEqual(["default"]);
     const { pool, servers } = createRegions(twoRegions);
-    expect([pool?.listRegions(undefined).map(({ id }) => id), [...servers.keys()]]).toEqual([
-      ["eu-1", "us-1"],
-      ["https://eu.example.com", "https://us.example.com"],
+    expect(pool?.listRegions(undefined)).toMatchObject([
+      { id: "eu-1", place: frankfurt },
+      { id: "us-1", place: null },
     ]);
-    expect(pool?.listRegions(undefined).map(({ place }) => place)).toEqual([frankfurt, null]);
+    expect([...servers.keys()]).toEqual(["https://eu.example.com", "https://us.example.com"]);
   });
 
-  it("have their circuits, hedges and retries counted by metrics", async () => {
-    const { servers, ask, counted } = createRegions(twoRegions);
+  it("counts circuit changes and retries", async () => {
+    const { servers, infer, readCountedLabels } = createRegions(twoRegions);
     for (const server of servers.values())
       server.behavior = () => ({ afterMs: 1, failure: "unreached" });
-    await ask(20);
-    expect(counted("edgetier_region_circuit_changes_total")).toEqual(
+    await infer(20);
+    expect(readCountedLabels("edgetier_region_circuit_changes_total")).toEqual(
       expect.arrayContaining([
         { region: "eu-1", to: "open" },
         { region: "us-1", to: "open" },
       ]),
     );
-    expect(counted("edgetier_region_extra_calls_total")).toEqual(
+    expect(readCountedLabels("edgetier_region_extra_calls_total")).toEqual(
       expect.arrayContaining([
         { region: expect.any(String), kind: "retry", result: "sent" },
         { region: expect.any(String), kind: "retry", result: "over_budget" },
       ]),
     );
-    expect(new Set(counted("edgetier_region_calls_total").map(({ result }) => result))).toEqual(
-      new Set(["unreached"]),
-    );
+    expect(
+      new Set(readCountedLabels("edgetier_region_calls_total").map(({ result }) => result)),
+    ).toEqual(new Set(["unreached"]));
   });
 
-  it("are asked no more often than clients ask where extra calls are forbidden", async () => {
-    const { servers, ask } = createRegions({
+  it("sends no extra calls if they are forbidden", async () => {
+    const { servers, infer } = createRegions({
       ...twoRegions,
       EDGETIER_REGION_EXTRA_CALLS_SHARE: "0",
     });
     for (const server of servers.values())
       server.behavior = () => ({ afterMs: 1, failure: "busy" });
-    await ask(5);
+    await infer(5);
     expect([...servers.values()].reduce((sum, { calls }) => sum + calls.length, 0)).toBe(5);
   });
 });

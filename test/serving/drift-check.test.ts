@@ -1,4 +1,4 @@
-// What the suite in workerd (test/edge/drift-check.test.ts) cannot make happen: checks whose request the platform has ended.
+// Drift check after the platform has ended its request, which the suite in workerd (test/edge/drift-check.test.ts) cannot provoke.
 import { describe, expect, it, vi } from "vitest";
 import type { CascadeTier } from "../../src/cascade/cascade.ts";
 import { ManualClock } from "../../src/core/clock.ts";
@@ -14,7 +14,7 @@ const answers = [
   },
 ];
 
-/** Timers that never fire, as of a request that is over. */
+/** Timers that never fire, as in a request that has ended. */
 class FrozenTimers extends ManualClock {
   override setTimer(): () => void {
     return () => {};
@@ -22,17 +22,17 @@ class FrozenTimers extends ManualClock {
 }
 
 describe("createDriftCheck", () => {
-  it("has room again when a check has outlived its deadline without a word", async () => {
+  it("frees the slot of a check that the platform ended silently", async () => {
     const clock = new FrozenTimers(0);
-    const { metrics, readCountedLabels: counted } = startTelemetryUnderTest(clock);
+    const { metrics, readCountedLabels } = startTelemetryUnderTest(clock);
     let isStuck = true;
     const run = vi.fn<CascadeTier["predict"]>(async () =>
       isStuck ? await new Promise<never>(() => {}) : [answer],
     );
-    const drift = createDriftCheck({ sampleRate: 1, maxConcurrent: 1, clock, metrics });
+    const driftCheck = createDriftCheck({ sampleRate: 1, maxConcurrent: 1, clock, metrics });
     const background: Promise<unknown>[] = [];
-    const consider = () =>
-      drift.sampleRequest(
+    const sample = () =>
+      driftCheck.sampleRequest(
         {
           model: "m",
           version: 1,
@@ -45,17 +45,17 @@ describe("createDriftCheck", () => {
         },
         { ...createRequestContext(clock), waitUntil: (work) => void background.push(work) },
       );
-    consider();
+    sample();
     await vi.waitFor(() => expect(run).toHaveBeenCalledTimes(1));
     isStuck = false;
-    consider();
+    sample();
     await background[1];
     expect(run).toHaveBeenCalledTimes(1);
     clock.advance(1_101);
-    consider();
+    sample();
     await background[2];
     expect(run).toHaveBeenCalledTimes(2);
-    expect(counted("edgetier_drift_checks_total")).toEqual([
+    expect(readCountedLabels("edgetier_drift_checks_total")).toEqual([
       { model: "m", version: "1", tier: "edge", result: "agrees" },
     ]);
   });

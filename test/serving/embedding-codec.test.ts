@@ -1,3 +1,4 @@
+// Embedding codec: round trips and truncated bytes.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { embeddingCodec } from "../../src/serving/embedding-codec.ts";
@@ -9,8 +10,8 @@ const embedding = fc.record({
   tier: fc.string({ unit: "grapheme", maxLength: 20 }),
 });
 
-describe("a cached embedding", () => {
-  it("is what it was, also where its bytes lie unaligned", () => {
+describe("embeddingCodec", () => {
+  it("decodes what it encoded, also from unaligned bytes", () => {
     fc.assert(
       fc.property(embedding, fc.nat(3), (value, offset) => {
         const bytes = encode(value);
@@ -21,7 +22,7 @@ describe("a cached embedding", () => {
     );
   });
 
-  it("is absent where its bytes cannot be one", () => {
+  it("decodes truncated bytes to undefined", () => {
     const whole = encode({ vector: Float32Array.of(1, 2), tokenCount: 3, tier: "edge" });
     for (const length of [0, 4, 5, 8, 9, 10, 16])
       expect(decode(whole.subarray(0, length))).toBeUndefined();

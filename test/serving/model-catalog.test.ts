@@ -1,4 +1,4 @@
-// Which version answers: aliases, what becomes of one whose version cannot be used, and canaries.
+// Model catalog: aliases, fallback to earlier versions, and canaries.
 import { coreErrors } from "../../src/core/common-errors.ts";
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
@@ -23,14 +23,14 @@ const TTL_MS = 10_000;
 
 let clock: ManualClock;
 let objects: ObjectStore;
-/** Of a publisher whom the catalogue trusts. */
+/** Store of a publisher that the catalog trusts. */
 let store: ModelStore;
-let refused: RejectedVersion[];
-/** Keys of the objects that the catalogue has read. */
-let read: string[];
-/** Key of the one object that cannot be read. */
+let rejections: RejectedVersion[];
+/** Keys of the objects that the catalog has read. */
+let readKeys: string[];
+/** Key of the object that cannot be read. */
 let unavailable: string | undefined;
-let catalogue: ModelCatalog;
+let catalog: ModelCatalog;
 let startIsolate: () => ModelCatalog;
 
 beforeEach(async () => {
@@ -38,13 +38,13 @@ beforeEach(async () => {
   objects = createMemoryObjectStore();
   const key = await createTestSigningKey();
   store = createModelStore(objects, { signingKeys: [key] });
-  refused = [];
-  read = [];
+  rejections = [];
+  readKeys = [];
   unavailable = undefined;
   const reading: ObjectStore = {
     ...objects,
     async get(name, signal) {
-      read.push(name);
+      readKeys.push(name);
       if (name === unavailable) throw coreErrors.storeUnavailable("connection refused");
       return await objects.get(name, signal);
     },
@@ -55,9 +55,9 @@ beforeEach(async () => {
       clock,
       aliasTtlMs: TTL_MS,
       storeTimeoutMs: 1_000,
-      onVersionRejected: (one) => refused.push(one),
+      onVersionRejected: (rejection) => rejections.push(rejection),
     });
-  catalogue = startIsolate();
+  catalog = startIsolate();
   await store.writeManifest(sampleManifest(1));
 });
 
@@ -67,20 +67,20 @@ async function setAliases(aliases: Aliases): Promise<void> {
 }
 
 const publishUnsigned = () => createModelStore(objects).writeManifest(sampleManifest(2));
-const resolveVersion = async (ref: string, from = catalogue) =>
+const resolveVersion = async (ref: string, from = catalog) =>
   (await from.resolve(parseModelRef(ref), createRequestContext(clock))).manifest.version;
-const selectVersion = async (requestId: string, from = catalogue) =>
+const selectVersion = async (requestId: string, from = catalog) =>
   (await from.resolveForRequest(parseModelRef("sample"), createRequestContext(clock, requestId)))
     .manifest.version;
 
-describe("an alias whose version is not trusted", () => {
-  it("stays with the version that it was answered with, and says so once", async () => {
+describe("an alias whose version is untrusted", () => {
+  it("keeps the version served last, and reports it once", async () => {
     await setAliases({ stable: 1 });
     expect(await resolveVersion("sample")).toBe(1);
     await publishUnsigned();
     await setAliases({ stable: 2 });
     for (let request = 0; request < 3; request++) expect(await resolveVersion("sample")).toBe(1);
-    expect(refused).toMatchObject([
+    expect(rejections).toMatchObject([
       {
         model: "sample",
         alias: "stable",
@@ -91,26 +91,26 @@ describe("an alias whose version is not trusted", () => {
     ]);
   });
 
-  it("does not read it again in every request, and goes on as soon as there is another", async () => {
+  it("does not read the version again in every request, and serves the next one", async () => {
     await setAliases({ stable: 1 });
     await resolveVersion("sample");
     await publishUnsigned();
     await setAliases({ stable: 2 });
     for (let request = 0; request < 3; request++) await resolveVersion("sample");
-    expect(read.filter((key) => key === storeLayout.manifest("sample", 2))).toHaveLength(1);
+    expect(readKeys.filter((key) => key === storeLayout.manifest("sample", 2))).toHaveLength(1);
     await store.writeManifest(sampleManifest(3));
     await setAliases({ stable: 3 });
     expect(await resolveVersion("sample")).toBe(3);
   });
 
-  it("goes back to what it named before in a fresh isolate", async () => {
+  it("falls back to its previous version in a new isolate", async () => {
     await publishUnsigned();
     await setAliases({ stable: { version: 2, previous: [9, 1] } });
     expect(await resolveVersion("sample", startIsolate())).toBe(1);
-    expect(refused).toMatchObject([{ version: 2, servedVersion: 1 }]);
+    expect(rejections).toMatchObject([{ version: 2, servedVersion: 1 }]);
   });
 
-  it("is refused where nothing is known that it named before, and by its number always", async () => {
+  it("is rejected without a previous version, and always by version number", async () => {
     await publishUnsigned();
     await setAliases({ stable: 2 });
     await expect(resolveVersion("sample")).rejects.toMatchObject({ code: "manifest_untrusted" });
@@ -118,50 +118,55 @@ describe("an alias whose version is not trusted", () => {
     expect(await resolveVersion("sample")).toBe(1);
     await expect(resolveVersion("sample@2")).rejects.toMatchObject({ code: "manifest_untrusted" });
   });
+});
 
-  it("is answered as before, too, where its version is damaged or not there", async () => {
+describe("an alias whose version cannot be read", () => {
+  it("keeps the version served last if the new one does not exist", async () => {
     await setAliases({ stable: 1 });
     await resolveVersion("sample");
     await setAliases({ stable: 7 });
     expect(await resolveVersion("sample")).toBe(1);
-    expect(refused).toMatchObject([{ version: 7, error: { code: "version_not_found" } }]);
+    expect(rejections).toMatchObject([{ version: 7, error: { code: "version_not_found" } }]);
     await store.writeManifest(sampleManifest(7));
     clock.advance(TTL_MS);
     expect(await resolveVersion("sample")).toBe(7);
   });
 
-  it("is answered as before, too, while the store is away, which not every request waits to hear", async () => {
+  it("keeps the version served last while the store is unavailable, with one read", async () => {
     await setAliases({ stable: 1 });
     await resolveVersion("sample");
     await store.writeManifest(sampleManifest(2));
     await setAliases({ stable: 2 });
     unavailable = storeLayout.manifest("sample", 2);
     for (let request = 0; request < 3; request++) expect(await resolveVersion("sample")).toBe(1);
-    expect(read.filter((key) => key === unavailable)).toHaveLength(1);
+    expect(readKeys.filter((key) => key === unavailable)).toHaveLength(1);
     unavailable = undefined;
     clock.advance(TTL_MS);
     expect(await resolveVersion("sample")).toBe(2);
   });
 });
 
+const requests = Array.from({ length: 1_000 }, (_, index) => `request ${index}`);
+
 describe("a canary", () => {
-  const requests = Array.from({ length: 1_000 }, (_, index) => `request ${index}`);
   beforeEach(async () => {
     await store.writeManifest(sampleManifest(2));
   });
 
-  it("takes its share of the requests to the default alias, and a repeated request stays where it was", async () => {
+  it("serves its share of requests to the default alias, the same for a repeated request", async () => {
     await setAliases({ stable: 1, canary: { version: 2, weight: 0.2 } });
-    for (const ref of ["sample", "sample@canary"]) await resolveVersion(ref); // or all would read the manifests
+    for (const ref of ["sample", "sample@canary"]) await resolveVersion(ref); // fills the caches first
     const versions = await Promise.all(requests.map((id) => selectVersion(id)));
     const share = versions.filter((version) => version === 2).length / requests.length;
     expect(share).toBeGreaterThan(0.15); // 4 standard deviations
     expect(share).toBeLessThan(0.25);
-    const elsewhere = startIsolate();
-    expect(await Promise.all(requests.map((id) => selectVersion(id, elsewhere)))).toEqual(versions);
+    const otherIsolate = startIsolate();
+    expect(await Promise.all(requests.map((id) => selectVersion(id, otherIsolate)))).toEqual(
+      versions,
+    );
   });
 
-  it("keeps whom it has when its share grows", async () => {
+  it("keeps its requests when its share grows", async () => {
     await setAliases({ stable: 1, canary: { version: 2, weight: 0.1 } });
     const before = await Promise.all(requests.map((id) => selectVersion(id)));
     await setAliases({ stable: 1, canary: { version: 2, weight: 0.3 } });
@@ -169,7 +174,7 @@ describe("a canary", () => {
     expect(requests.filter((_, index) => before[index] === 2 && after[index] === 1)).toEqual([]);
   });
 
-  it("takes nothing with weight 0, and all with weight 1", async () => {
+  it("serves no request with weight 0, and all with weight 1", async () => {
     await setAliases({ stable: 1, canary: { version: 2, weight: 0 } });
     expect(
       new Set(await Promise.all(requests.slice(0, 200).map((id) => selectVersion(id)))),
@@ -179,36 +184,38 @@ describe("a canary", () => {
       new Set(await Promise.all(requests.slice(0, 200).map((id) => selectVersion(id)))),
     ).toEqual(new Set([2]));
   });
+});
 
-  it("takes nothing from other aliases, from versions, or from those who only look", async () => {
+describe("a canary next to other aliases", () => {
+  beforeEach(async () => {
+    await store.writeManifest(sampleManifest(2));
+  });
+
+  it("serves no requests to other aliases or versions, and no metadata requests", async () => {
     await setAliases({ stable: 1, canary: { version: 2, weight: 1 }, night: 1 });
     expect(
-      (
-        await catalogue.resolveForRequest(
-          parseModelRef("sample@night"),
-          createRequestContext(clock),
-        )
-      ).manifest.version,
+      (await catalog.resolveForRequest(parseModelRef("sample@night"), createRequestContext(clock)))
+        .manifest.version,
     ).toBe(1);
     expect(
-      (await catalogue.resolveForRequest(parseModelRef("sample@1"), createRequestContext(clock)))
+      (await catalog.resolveForRequest(parseModelRef("sample@1"), createRequestContext(clock)))
         .manifest.version,
     ).toBe(1);
     expect(await resolveVersion("sample")).toBe(1);
     expect(await resolveVersion("sample@canary")).toBe(2);
   });
 
-  it("that is not trusted leaves all to the default alias", async () => {
+  it("leaves all requests to the default alias if it is untrusted", async () => {
     await createModelStore(objects).writeManifest(sampleManifest(3));
     await setAliases({ stable: 1, canary: { version: 3, weight: 1 } });
     for (const id of requests.slice(0, 3)) expect(await selectVersion(id)).toBe(1);
-    expect(refused).toMatchObject([
+    expect(rejections).toMatchObject([
       { alias: "canary", version: 3, servedVersion: 1, error: { code: "manifest_untrusted" } },
     ]);
-    expect(read.filter((key) => key === storeLayout.manifest("sample", 3))).toHaveLength(1);
+    expect(readKeys.filter((key) => key === storeLayout.manifest("sample", 3))).toHaveLength(1);
   });
 
-  it("shares with others, each as its weight is", async () => {
+  it("shares requests with other canaries by weight", async () => {
     const aliases: Aliases = {
       stable: 1,
       a: { version: 2, weight: 0.5 },
@@ -217,8 +224,8 @@ describe("a canary", () => {
     };
     const chosen = await Promise.all(requests.map((id) => chooseCanary(aliases, id)));
     const count = (alias: string | undefined) =>
-      chosen.filter((one) => one?.alias === alias).length;
-    expect(count("a") + count("b")).toBe(requests.length); // more than all there is goes to the first ones
+      chosen.filter((canary) => canary?.alias === alias).length;
+    expect(count("a") + count("b")).toBe(requests.length); // weights beyond 1 in total are cut off
     expect(Math.abs(count("a") - count("b"))).toBeLessThan(125);
   });
 });

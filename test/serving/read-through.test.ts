@@ -1,3 +1,4 @@
+// Read-through cache: cache modes, duplicates and failures.
 import { beforeEach, describe, expect, it } from "vitest";
 import {
   type ResultCache,
@@ -11,7 +12,7 @@ import { readThrough, type ReadThroughRequest } from "../../src/serving/read-thr
 import { createRequestContext } from "../support/request-context.ts";
 
 let cache: ResultCache<string>;
-/** Of the inputs, each time something was computed. */
+/** Indexes of the inputs of each computation. */
 let computed: (readonly number[])[];
 beforeEach(() => {
   const store = createLruCache({ maxBytes: 100_000, clock: systemClock });
@@ -22,25 +23,25 @@ beforeEach(() => {
   computed = [];
 });
 
-/** The answer to an input is its key and how often something has been computed. */
+/** The result of an input is its key with the number of computations so far. */
 const readThroughCache = (
   keys: readonly string[],
-  mode: CacheMode = "use",
-  more: Partial<ReadThroughRequest<string>> = {},
+  cacheMode: CacheMode = "use",
+  options: Partial<ReadThroughRequest<string>> = {},
 ) =>
   readThrough(cache, {
     keys,
-    cacheMode: mode,
+    cacheMode,
     context: createRequestContext(systemClock),
     async compute(missing) {
       computed.push(missing);
       return missing.map((index) => `${keys[index]}${computed.length}`);
     },
-    ...more,
+    ...options,
   });
 
-describe("the answers to a request's inputs", () => {
-  it("are computed once for equal inputs, and put where they belong", async () => {
+describe("readThrough", () => {
+  it("computes equal inputs once, and returns results in order", async () => {
     expect(await readThroughCache(["a", "b", "a", "c", "b"])).toEqual({
       values: ["a1", "b1", "a1", "c1", "b1"],
       cacheResult: "miss",
@@ -48,7 +49,7 @@ describe("the answers to a request's inputs", () => {
     expect(computed).toEqual([[0, 1, 3]]);
   });
 
-  it("are computed only where no cache has them", async () => {
+  it("computes only inputs that are not cached", async () => {
     await readThroughCache(["b"]);
     expect(await readThroughCache(["a", "b", "c"])).toEqual({
       values: ["a2", "b1", "c2"],
@@ -58,7 +59,7 @@ describe("the answers to a request's inputs", () => {
     expect(await readThroughCache(["c", "a"])).toEqual({ values: ["c2", "a2"], cacheResult: "l1" });
   });
 
-  it("are neither looked up, stored nor shared on bypass", async () => {
+  it("neither reads, stores nor shares results on bypass", async () => {
     await readThroughCache(["a"]);
     expect(await readThroughCache(["a", "a"], "bypass")).toEqual({
       values: ["a2", "a2"],
@@ -68,7 +69,7 @@ describe("the answers to a request's inputs", () => {
     expect((await readThroughCache(["a"])).values).toEqual(["a1"]);
   });
 
-  it("are new, and stored, on refresh", async () => {
+  it("computes and stores new results on refresh", async () => {
     await readThroughCache(["a"]);
     expect(await readThroughCache(["a", "a"], "refresh")).toEqual({
       values: ["a2", "a2"],
@@ -77,17 +78,17 @@ describe("the answers to a request's inputs", () => {
     expect(await readThroughCache(["a"])).toEqual({ values: ["a2"], cacheResult: "l1" });
   });
 
-  it("are refused where nothing may be computed", async () => {
+  it("rejects missing results if computing is forbidden", async () => {
     await readThroughCache(["a"]);
     expect((await readThroughCache(["a"], "only-if-cached")).cacheResult).toBe("l1");
     await expect(readThroughCache(["a", "b", "c", "b"], "only-if-cached")).rejects.toMatchObject({
       code: "not_cached",
       status: 504,
-      detail: expect.stringContaining("2 of the inputs"),
+      facts: { inputs: 2 },
     });
   });
 
-  it("are not stored, and not used, where the request says so", async () => {
+  it("neither stores nor uses results that the request excludes", async () => {
     await readThroughCache(["a", "b"], "use", { isStorable: (value) => !value.startsWith("a") });
     expect((await readThroughCache(["a", "b"])).values).toEqual(["a2", "b1"]);
     expect((await readThroughCache(["b"], "use", { isUsable: () => false })).values).toEqual([
@@ -95,10 +96,11 @@ describe("the answers to a request's inputs", () => {
     ]);
   });
 
-  it("are not stored when computing them failed", async () => {
+  it("stores nothing after a failed computation", async () => {
+    const failure = new Error("no");
     await expect(
-      readThroughCache(["a"], "use", { compute: () => Promise.reject(new Error("no")) }),
-    ).rejects.toThrow("no");
+      readThroughCache(["a"], "use", { compute: () => Promise.reject(failure) }),
+    ).rejects.toBe(failure);
     expect((await readThroughCache(["a"])).cacheResult).toBe("miss");
   });
 });

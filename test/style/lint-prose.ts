@@ -1,7 +1,7 @@
 // `node test/style/lint-prose.ts [path…]`: checks comments, messages and Markdown; `npm run check` runs it over the project.
 
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { checkFile } from "./prose.ts";
 
 const FOLDERS = ["src", "functions", "infra", "test", "models", "*.md", "*.ts"];
@@ -23,7 +23,7 @@ const paths = execFileSync(
   { encoding: "utf8" },
 )
   .split("\n")
-  .filter(isChecked);
+  .filter((path) => isChecked(path) && existsSync(path)); // git still lists a file that was just deleted
 
 const counts: Record<string, number> = {};
 for (const path of paths) {

@@ -104,6 +104,7 @@ export function readMarkdown(source: string): Prose[] {
     if (/^\s*$/.test(line)) continue;
     if (lines.length === 0) start = index + 1;
     lines.push(line.replace(/^\s*(?:[-*]|\d+\.|#+|>) ?/, ""));
+    if (line.startsWith("#")) flush();
   }
   flush();
   return blocks;

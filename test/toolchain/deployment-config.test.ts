@@ -1,8 +1,8 @@
-// The key `edgetier` of package.json.
+// Deployment configuration: the key `edgetier` of package.json.
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readDeploymentConfig } from "../../src/toolchain/deployment-config.ts";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 
@@ -22,10 +22,10 @@ async function read(packageJson: unknown) {
   return await readDeploymentConfig(folder);
 }
 
-it("has a default for everything: a cut engine, within what Cloudflare allows", async () => {
+it("has a default for every field, within Cloudflare's limits", async () => {
   const config = await read({ name: "someone's" });
   expect(config).toMatchObject({
-    engine: "cut",
+    engine: "stripped",
     fallbackEngine: "auto",
     keepFunctions: [],
     limits: { workerBytes: 64 * MiB, startupCpuMs: 1_000, isolateBytes: 128 * MiB },
@@ -37,7 +37,27 @@ it("has a default for everything: a cut engine, within what Cloudflare allows", 
   expect(await read({ edgetier: { limits: {} } })).toEqual(config);
 });
 
-it("takes what is given, and keeps the other defaults", async () => {
+describe("the engine", () => {
+  const readWithWarnings = async (engine: string) => {
+    const warnings: string[] = [];
+    await writeFile(join(folder, "package.json"), JSON.stringify({ edgetier: { engine } }));
+    const config = await readDeploymentConfig(folder, (line) => warnings.push(line));
+    return { engine: config.engine, warnings };
+  };
+
+  it.each(["stripped", "full"])("can be named %s, without a warning", async (engine) => {
+    expect(await readWithWarnings(engine)).toEqual({ engine, warnings: [] });
+  });
+
+  it("can still be named cut, with a warning that names the new value", async () => {
+    expect(await readWithWarnings("cut")).toEqual({
+      engine: "stripped",
+      warnings: [expect.stringMatching(/edgetier\.engine.*"cut".*"stripped"/)],
+    });
+  });
+});
+
+it("overrides the given fields only", async () => {
   const defaults = await read({});
   const given = { engine: "full", fallbackEngine: "never", warmUpRuns: 0, keepFunctions: [17, 0] };
   expect(await read({ edgetier: { ...given, limits: { startupCpuMs: 400 } } })).toEqual({
@@ -47,7 +67,7 @@ it("takes what is given, and keeps the other defaults", async () => {
   });
 });
 
-it("names all problems together, each with where it is", async () => {
+it("names all problems together, each with its path", async () => {
   const reading = read({
     edgetier: {
       engine: "half",
@@ -58,8 +78,7 @@ it("names all problems together, each with where it is", async () => {
       limits: { startupCpuMs: 0 },
     },
   });
-  await expect(reading).rejects.toMatchObject({ code: "invalid_configuration" });
-  for (const where of [
+  for (const path of [
     "engine",
     "fallbackEngine",
     "engineGzipBytes",
@@ -67,22 +86,30 @@ it("names all problems together, each with where it is", async () => {
     "keepFunctions.0",
     "limits.startupCpuMs",
   ]) {
-    await expect(reading).rejects.toThrow(`package.json, edgetier: ${where}: `);
+    await expect(reading).rejects.toMatchObject({
+      code: "invalid_configuration",
+      detail: expect.stringContaining(`package.json, edgetier: ${path}: `),
+    });
   }
 });
 
-it("refuses what it does not know: a misspelt key would be a default in disguise", async () => {
-  const reading = read({ edgetier: { warmupRuns: 3, limits: { workerbytes: 1 } } });
-  await expect(reading).rejects.toThrow(/edgetier: .*"warmupRuns"/);
-  await expect(reading).rejects.toThrow(/limits: .*"workerbytes"/);
-  await expect(read({ edgetier: [] })).rejects.toMatchObject({ code: "invalid_configuration" });
-  await expect(read({ edgetier: "cut" })).rejects.toMatchObject({ code: "invalid_configuration" });
+it("rejects unknown keys, because a misspelled key would silently leave the default", async () => {
+  await expect(
+    read({ edgetier: { warmupRuns: 3, limits: { workerbytes: 1 } } }),
+  ).rejects.toMatchObject({
+    code: "invalid_configuration",
+    detail: expect.stringMatching(/(?=.*edgetier: .*"warmupRuns")(?=.*limits: .*"workerbytes")/),
+  });
 });
 
-it("says that package.json cannot be read, and why", async () => {
+it.each([[[]], ["cut"]])("rejects %j in place of an object", async (edgetier) => {
+  await expect(read({ edgetier })).rejects.toMatchObject({ code: "invalid_configuration" });
+});
+
+it("rejects a package.json that cannot be read, with the reason", async () => {
   await expect(read("{oops")).rejects.toMatchObject({
     code: "invalid_configuration",
-    detail: expect.stringMatching(/package\.json cannot be read: .*JSON/),
+    detail: expect.stringMatching(/package\.json.*JSON/),
   });
   await expect(readDeploymentConfig(join(folder, "nowhere"))).rejects.toMatchObject({
     code: "invalid_configuration",

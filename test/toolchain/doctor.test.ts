@@ -1,10 +1,10 @@
-// The doctor's judgement: each limit, at and over it, and remedies that fit the deployment.
+// Diagnosis of a deployment: each limit, at it and above it, and remedies that fit the deployment.
 import { describe, expect, it } from "vitest";
 import {
   type DeploymentConfig,
   deploymentLimitsSchema,
 } from "../../src/toolchain/deployment-config.ts";
-import { type CheckName, diagnose, limitErrors } from "../../src/toolchain/doctor.ts";
+import { type CheckName, diagnose, limitErrors, NOT_MEASURED } from "../../src/toolchain/doctor.ts";
 import type {
   MeasuredGraph,
   DeploymentMeasurements,
@@ -19,7 +19,7 @@ const limits = deploymentLimitsSchema.parse({
   isolateBytes: 5000,
 });
 const config: DeploymentConfig = {
-  engine: "cut",
+  engine: "stripped",
   fallbackEngine: "auto",
   engineGzipBytes: 150,
   bundledMemoryBytes: 4000,
@@ -30,21 +30,21 @@ const config: DeploymentConfig = {
   keepFunctions: [],
   limits,
 };
-const size = { sha256: "ab", bytes: 400, gzipBytes: 200 };
-const cut: EngineReport["engine"] = {
+const engineSize = { sha256: "ab", bytes: 400, gzipBytes: 200 };
+const strippedEngine: EngineReport["engine"] = {
   kind: "cut",
   source: "cd",
-  ...size,
+  ...engineSize,
   functions: "",
   functionCount: 3,
 };
-const full: EngineReport["engine"] = {
+const fullEngine: EngineReport["engine"] = {
   kind: "full",
   source: "cd",
-  ...size,
-  reason: "the cut engine did not pass its tests",
+  ...engineSize,
+  reason: "the-reason",
 };
-const bundled: MeasuredGraph = {
+const bundledGraph: MeasuredGraph = {
   model: "a",
   tier: "edge",
   sha256: "01",
@@ -54,10 +54,10 @@ const bundled: MeasuredGraph = {
   measuredInputs: 9,
 };
 
-const cold = { heapBytes: 600, bufferBytes: 400, wasmBytes: 2000 };
+const coldMemory = { heapBytes: 600, bufferBytes: 400, wasmBytes: 2000 };
 
-/** Everything exactly at its limit. */
-const measured: DeploymentMeasurements = {
+/** Measurements exactly at each limit. */
+const atLimits: DeploymentMeasurements = {
   upload: {
     script: { bytes: 300, gzipBytes: 100 },
     engine: { bytes: 400, gzipBytes: 200 },
@@ -67,47 +67,53 @@ const measured: DeploymentMeasurements = {
   },
   startupCpuMs: 300,
   memory: {
-    cold,
+    cold: coldMemory,
     steady: { heapBytes: 1000, bufferBytes: 900, wasmBytes: 3100 },
     processBytes: 90_000,
   },
-  graphs: [bundled],
+  graphs: [bundledGraph],
 };
 
-const over: Readonly<
+/** Measurements slightly above one limit. */
+const aboveLimit: Readonly<
   Record<
     "scriptGzipBytes" | "engineGzipBytes" | "workerBytes" | "startupCpuMs" | "isolateBytes",
     DeploymentMeasurements
   >
 > = {
   scriptGzipBytes: {
-    ...measured,
-    upload: { ...measured.upload, script: { bytes: 300, gzipBytes: 101 } },
+    ...atLimits,
+    upload: { ...atLimits.upload, script: { bytes: 300, gzipBytes: 101 } },
   },
   engineGzipBytes: {
-    ...measured,
-    upload: { ...measured.upload, engine: { bytes: 400, gzipBytes: 201 } },
+    ...atLimits,
+    upload: { ...atLimits.upload, engine: { bytes: 400, gzipBytes: 201 } },
   },
-  workerBytes: { ...measured, upload: { ...measured.upload, totalBytes: 1001 } },
-  startupCpuMs: { ...measured, startupCpuMs: 300.5 },
+  workerBytes: { ...atLimits, upload: { ...atLimits.upload, totalBytes: 1001 } },
+  startupCpuMs: { ...atLimits, startupCpuMs: 300.5 },
   isolateBytes: {
-    ...measured,
-    memory: { ...measured.memory, steady: { heapBytes: 1000, bufferBytes: 901, wasmBytes: 3100 } },
+    ...atLimits,
+    memory: { ...atLimits.memory, steady: { heapBytes: 1000, bufferBytes: 901, wasmBytes: 3100 } },
   },
 };
 
-const judge = (
-  one: DeploymentMeasurements,
-  engine: EngineReport["engine"] = cut,
+const diagnoseWith = (
+  measurements: DeploymentMeasurements,
+  engine: EngineReport["engine"] = strippedEngine,
   changes: Partial<DeploymentConfig> = {},
-) => diagnose(one, { config: { ...config, ...changes }, limits, engine });
-const remedyOf = (name: CheckName, ...facts: Parameters<typeof judge>) =>
-  judge(...facts).checks.find((check) => check.name === name)?.remedy;
+) => diagnose(measurements, { config: { ...config, ...changes }, limits, engine });
+const findCheck = (name: CheckName, ...diagnosed: Parameters<typeof diagnoseWith>) =>
+  diagnoseWith(...diagnosed).checks.find((check) => check.name === name);
+/** Configuration keys that a check's remedy names, in its order. */
+const findRemedyKeys = (name: CheckName, ...diagnosed: Parameters<typeof diagnoseWith>) =>
+  [...(findCheck(name, ...diagnosed)?.remedy ?? "").matchAll(/edgetier\.([\w.]+\w)/g)].map(
+    ([, key]) => key,
+  );
 
 describe("limits", () => {
-  it("are kept by what is exactly at them", () => {
-    const diagnosis = judge(measured);
-    expect(diagnosis).toMatchObject({ ok: true, graphs: [bundled] });
+  it("accept values that are equal to them", () => {
+    const diagnosis = diagnoseWith(atLimits);
+    expect(diagnosis).toMatchObject({ ok: true, graphs: [bundledGraph] });
     expect(diagnosis.checks.every(({ ok, remedy }) => ok && remedy === undefined)).toBe(true);
     expect(diagnosis.checks.find(({ name }) => name === "startupCpuMs")).toEqual({
       name: "startupCpuMs",
@@ -126,132 +132,159 @@ describe("limits", () => {
     expect(limitErrors(diagnosis)).toEqual([]);
   });
 
-  it.each(Object.entries(over))("%s is exceeded by a little more, and only it", (name, one) => {
-    const diagnosis = judge(one);
-    expect(diagnosis.ok).toBe(false);
-    expect(diagnosis.checks.filter(({ ok }) => !ok).map((check) => check.name)).toEqual([name]);
-    const [problem, ...others] = limitErrors(diagnosis);
-    expect(others).toEqual([]);
-    expect(problem).toMatchObject({
-      code: "limit_exceeded",
-      facts: { limit: limits[name as keyof typeof over] },
-    });
-    expect(problem?.remedy).toContain(`raise edgetier.limits.${name} if the platform allows more`);
-  });
+  it.each(Object.entries(aboveLimit))(
+    "report a slight excess of %s alone",
+    (name, measurements) => {
+      const diagnosis = diagnoseWith(measurements);
+      expect(diagnosis.ok).toBe(false);
+      expect(diagnosis.checks.filter(({ ok }) => !ok).map((check) => check.name)).toEqual([name]);
+      expect(limitErrors(diagnosis)).toMatchObject([
+        { code: "limit_exceeded", facts: { limit: limits[name as keyof typeof aboveLimit] } },
+      ]);
+      expect(findRemedyKeys(name as CheckName, measurements).at(-1)).toBe(`limits.${name}`);
+    },
+  );
 
   it("are all reported together, with value and limit", () => {
-    const upload = { ...measured.upload, totalBytes: 2000, script: { bytes: 300, gzipBytes: 150 } };
+    const upload = { ...atLimits.upload, totalBytes: 2000, script: { bytes: 300, gzipBytes: 150 } };
     expect(
-      limitErrors(judge({ ...measured, upload, startupCpuMs: 301 })).map(({ detail }) => detail),
+      limitErrors(diagnoseWith({ ...atLimits, upload, startupCpuMs: 301 })).map(
+        ({ facts }) => facts,
+      ),
     ).toEqual([
-      "script, gzip: 150 bytes, and the limit is 100.",
-      "Worker, uncompressed: 2000 bytes, and the limit is 1000.",
-      "start-up CPU: 301 ms, and the limit is 300.",
+      { measured: 150, limit: 100, unit: "bytes" },
+      { measured: 2000, limit: 1000, unit: "bytes" },
+      { measured: 301, limit: 300, unit: "ms" },
     ]);
   });
 
   it.each(["heapBytes", "bufferBytes", "wasmBytes"] as const)(
-    "of memory hold after a cold start, too, for %s",
+    "apply to %s after a cold start",
     (part) => {
-      const { checks } = judge({
-        ...measured,
-        memory: { ...measured.memory, cold: { ...cold, [part]: cold[part] + 2001 } },
-      });
-      expect(
-        checks.flatMap(({ name, measured: value, ok }) => (ok ? [] : [[name, value]])),
-      ).toEqual([["isolateBytes", 5001]]);
+      const cold = { ...coldMemory, [part]: coldMemory[part] + 2001 };
+      const { checks } = diagnoseWith({ ...atLimits, memory: { ...atLimits.memory, cold } });
+      expect(checks.filter(({ ok }) => !ok)).toMatchObject([
+        { name: "isolateBytes", measured: 5001 },
+      ]);
     },
   );
 
-  it("do not apply to the process, which the platform may not tell of", () => {
-    const processOf = (processBytes: number | undefined) =>
-      judge({ ...measured, memory: { ...measured.memory, processBytes } }).checks.find(
-        ({ name }) => name === "processBytes",
-      );
-    expect(processOf(1e12)).toMatchObject({ measured: 1e12, limit: null, ok: true });
-    expect(processOf(undefined)).toMatchObject({
+  it("do not apply to the process, whose memory some platforms do not report", () => {
+    const checkProcess = (processBytes: number | undefined) =>
+      findCheck("processBytes", { ...atLimits, memory: { ...atLimits.memory, processBytes } });
+    expect(checkProcess(1e12)).toMatchObject({ measured: 1e12, limit: null, ok: true });
+    expect(checkProcess(undefined)).toMatchObject({
       measured: null,
       limit: null,
       ok: true,
-      note: "not measured on this platform",
+      note: NOT_MEASURED,
     });
   });
 });
 
-describe("what is restored at start", () => {
-  const memoryOf = (graphs: readonly MeasuredGraph[]) =>
-    judge({ ...measured, graphs }).checks.find(({ name }) => name === "bundledMemoryBytes")
-      ?.measured;
+describe("memory restored at start", () => {
+  const measureBundled = (graphs: readonly MeasuredGraph[]) =>
+    findCheck("bundledMemoryBytes", { ...atLimits, graphs })?.measured;
 
-  it("counts bundled sessions alone", () => {
-    expect(memoryOf([])).toBe(0);
+  it("counts bundled sessions only", () => {
+    expect(measureBundled([])).toBe(0);
     expect(
-      memoryOf([
-        bundled,
-        { ...bundled, sha256: "02", memoryBytes: 20 },
-        { ...bundled, sha256: "03", status: "snapshot", how: "snapshot" },
-        { ...bundled, sha256: "04", status: "unsupported", how: "not", reason: "why", memoryBytes: null },
+      measureBundled([
+        bundledGraph,
+        { ...bundledGraph, sha256: "02", memoryBytes: 20 },
+        { ...bundledGraph, sha256: "03", status: "snapshot", how: "snapshot" },
+        {
+          ...bundledGraph,
+          sha256: "04",
+          status: "unsupported",
+          how: "not",
+          reason: "why",
+          memoryBytes: null,
+        },
       ]),
     ).toBe(1520);
   });
 
   it("counts a graph of two tiers once", () => {
-    expect(memoryOf([bundled, { ...bundled, model: "b" }])).toBe(1500);
+    expect(measureBundled([bundledGraph, { ...bundledGraph, model: "b" }])).toBe(1500);
   });
 });
 
 describe("remedies", () => {
-  it("for start-up: fewer warm-up runs, while there are any, and fewer bundled models", () => {
-    expect(remedyOf("startupCpuMs", over.startupCpuMs)).toMatch(
-      /warmUpRuns in package.json \(now 2\); .*bundledMemoryBytes in package.json \(now 4000; 1 bundled/,
-    );
-    expect(remedyOf("startupCpuMs", over.startupCpuMs, cut, { warmUpRuns: 0 })).not.toContain(
+  it("for start-up name warm-up runs, if there are any, and bundled models", () => {
+    expect(findRemedyKeys("startupCpuMs", aboveLimit.startupCpuMs)).toEqual([
       "warmUpRuns",
-    );
-    expect(remedyOf("startupCpuMs", { ...over.startupCpuMs, graphs: [] })).toBe(
-      "Raise edgetier.limits.startupCpuMs if the platform allows more.",
-    );
-  });
-
-  it("for a whole engine: cut it, or what kept it from being cut", () => {
-    expect(remedyOf("engineGzipBytes", over.engineGzipBytes, full, { engine: "full" })).toContain(
-      'set edgetier.engine to "cut"',
-    );
-    expect(remedyOf("engineGzipBytes", over.engineGzipBytes, full)).toContain(
-      "it is whole because the cut engine did not pass its tests",
-    );
-    expect(remedyOf("engineGzipBytes", over.engineGzipBytes)).toMatch(
-      /edgetier\.engineGzipBytes in package.json \(now 150\)/,
-    );
-    expect(remedyOf("engineGzipBytes", over.engineGzipBytes)).not.toContain("keepFunctions");
+      "bundledMemoryBytes",
+      "limits.startupCpuMs",
+    ]);
     expect(
-      remedyOf("engineGzipBytes", over.engineGzipBytes, cut, { keepFunctions: [1, 2] }),
-    ).toContain("fewer than the 2 functions");
+      findRemedyKeys("startupCpuMs", aboveLimit.startupCpuMs, strippedEngine, { warmUpRuns: 0 }),
+    ).toEqual(["bundledMemoryBytes", "limits.startupCpuMs"]);
+    expect(findRemedyKeys("startupCpuMs", { ...aboveLimit.startupCpuMs, graphs: [] })).toEqual([
+      "limits.startupCpuMs",
+    ]);
   });
 
-  it("for bytes and start-up: no full engine beside the cut one, where there is one", () => {
-    const fallback = { bytes: 90, gzipBytes: 30 };
-    for (const name of ["workerBytes", "startupCpuMs"] as const) {
-      expect(remedyOf(name, over[name])).not.toContain("fallbackEngine");
+  it("for start-up state the present values", () => {
+    const remedy = findCheck("startupCpuMs", aboveLimit.startupCpuMs)?.remedy;
+    expect(remedy).toMatch(/warmUpRuns.*\b2\b.*bundledMemoryBytes.*\b4000\b.*\b1 bundled/);
+  });
+
+  it("for a full engine are to strip it, or to fix the reason that it is full", () => {
+    const { engineGzipBytes } = aboveLimit;
+    expect(
+      findRemedyKeys("engineGzipBytes", engineGzipBytes, fullEngine, { engine: "full" }),
+    ).toEqual(["engine", "limits.engineGzipBytes"]);
+    expect(findRemedyKeys("engineGzipBytes", engineGzipBytes, fullEngine)).toEqual([
+      "limits.engineGzipBytes",
+    ]);
+    expect(findCheck("engineGzipBytes", engineGzipBytes, fullEngine)?.remedy).toContain(
+      "the-reason",
+    );
+  });
+
+  it("for a stripped engine name its size budget, and the functions that are kept", () => {
+    const { engineGzipBytes } = aboveLimit;
+    expect(findRemedyKeys("engineGzipBytes", engineGzipBytes)).toEqual([
+      "engineGzipBytes",
+      "limits.engineGzipBytes",
+    ]);
+    expect(findCheck("engineGzipBytes", engineGzipBytes)?.remedy).toMatch(
+      /edgetier\.engineGzipBytes.*\b150\b/,
+    );
+    const keepFunctions = [1, 2];
+    expect(
+      findRemedyKeys("engineGzipBytes", engineGzipBytes, strippedEngine, { keepFunctions }),
+    ).toEqual(["engineGzipBytes", "keepFunctions", "limits.engineGzipBytes"]);
+    expect(
+      findCheck("engineGzipBytes", engineGzipBytes, strippedEngine, { keepFunctions })?.remedy,
+    ).toContain("2 functions");
+  });
+
+  it.each(["workerBytes", "startupCpuMs"] as const)(
+    "for %s name the fallback engine, if there is one",
+    (name) => {
+      const measurements = aboveLimit[name];
+      const upload = { ...measurements.upload, fallback: { bytes: 90, gzipBytes: 30 } };
+      expect(findRemedyKeys(name, measurements)).not.toContain("fallbackEngine");
+      expect(findRemedyKeys(name, { ...measurements, upload })).toContain("fallbackEngine");
+    },
+  );
+
+  it("for memory name the budget of sessions, and no engine, because compiled code does not count", () => {
+    const { isolateBytes } = aboveLimit;
+    const upload = { ...atLimits.upload, fallback: { bytes: 90, gzipBytes: 30 } };
+    expect(findCheck("isolateBytes", isolateBytes)?.remedy).toMatch(
+      /edgetier\.sessionBudgetBytes.*\b4500\b.*\b3100 bytes/,
+    );
+    for (const engine of [strippedEngine, fullEngine])
       expect(
-        remedyOf(name, { ...over[name], upload: { ...over[name].upload, fallback } }),
-      ).toContain('edgetier.fallbackEngine to "never"');
-    }
-  });
-
-  it("for memory: a smaller budget of sessions; compiled code does not count", () => {
-    expect(remedyOf("isolateBytes", over.isolateBytes)).toContain(
-      "lower edgetier.sessionBudgetBytes in package.json (now 4500; sessions took 3100 bytes)",
-    );
+        findRemedyKeys("isolateBytes", { ...isolateBytes, upload }, engine, {
+          engine: engine.kind === "full" ? "full" : "stripped",
+        }),
+      ).toEqual(["bundledMemoryBytes", "sessionBudgetBytes", "limits.isolateBytes"]);
     expect(
-      remedyOf(
-        "isolateBytes",
-        {
-          ...over.isolateBytes,
-          upload: { ...measured.upload, fallback: { bytes: 90, gzipBytes: 30 } },
-        },
-        full,
-      ),
-    ).not.toMatch(/fallbackEngine|engine cut/);
+      findCheck("isolateBytes", { ...isolateBytes, upload }, fullEngine)?.remedy,
+    ).not.toContain("the-reason");
   });
 });

@@ -2,7 +2,7 @@
 
     python calibrate.py --data <clinc150> --artifacts <artifacts> --out <model.json>
 
-`edgetier model distil` then adds the edge tier, and `edgetier model calibrate` its exit.
+`edgetier model distill` then adds the edge tier, and `edgetier model calibrate` its exit.
 """
 
 import argparse

@@ -18,7 +18,7 @@ import { createSender } from "../load/http-sender.ts";
 import { renderReportHtml } from "../load/report-html.ts";
 import type { LoadReport } from "../load/report-schema.ts";
 import { renderReportText, formatVerdict } from "../load/report-text.ts";
-import { runLoad } from "../load/run-load.ts";
+import { type LoadPlan, runLoad } from "../load/run-load.ts";
 import { createTarget } from "../load/target.ts";
 import { localPort, LOOPBACK } from "../local/defaults.ts";
 import { createShutdownSignal } from "../local/shutdown-signal.ts";
@@ -58,16 +58,8 @@ export const command = defineCommand({
     const { signal } = createShutdownSignal();
     signal.addEventListener("abort", () => send.close());
     try {
-      const target = await createTarget(send, {
-        url,
-        model,
-        protocol,
-        inputs,
-        file,
-        cache,
-        headers,
-        seed: plan.seed,
-      }).catch((error: unknown) => {
+      const request = { url, model, protocol, inputs, file, cache, headers, seed: plan.seed };
+      const target = await createTarget(send, request).catch((error: unknown) => {
         throw signal.aborted ? cliErrors.interrupted(String(signal.reason)) : error;
       });
       const warning = warnTooFewSamples(plan);
@@ -82,7 +74,6 @@ export const command = defineCommand({
         signal,
       });
       clear();
-      const { arrivals, seed, connections, timeoutMs, warmUpMs } = plan;
       const report: LoadReport = {
         edgetier: VERSION,
         startedAt,
@@ -91,11 +82,7 @@ export const command = defineCommand({
         protocol: target.protocol,
         inputs: target.inputs,
         cache,
-        arrivals,
-        seed,
-        connections,
-        timeoutMs,
-        warmUpSeconds: warmUpMs / 1_000,
+        ...toReportedSettings(plan),
         ...result,
         trials: [...result.trials],
         isInterrupted: signal.aborted,
@@ -109,6 +96,17 @@ export const command = defineCommand({
     }
   },
 });
+
+const toReportedSettings = ({
+  arrivals,
+  seed,
+  connections,
+  timeoutMs,
+  warmUpMs,
+}: LoadPlan): Pick<
+  LoadReport,
+  "arrivals" | "seed" | "connections" | "timeoutMs" | "warmUpSeconds"
+> => ({ arrivals, seed, connections, timeoutMs, warmUpSeconds: warmUpMs / 1_000 });
 
 /** Creates progress output: one changing line on a terminal, fewer lines elsewhere, none with --json. */
 function createLoadProgress(json: boolean) {

@@ -17,8 +17,8 @@ import {
   type EvaluatedCut,
   createExits,
   selectTierToCut,
-  addExitTier,
 } from "../../toolchain/early-exit/create-exits.ts";
+import { addExitTier } from "../../toolchain/early-exit/add-exit-tier.ts";
 import { writeExitTier } from "../../toolchain/early-exit/write-exit-tier.ts";
 import {
   requireClassification,

@@ -149,11 +149,7 @@ export const command = defineCommand({
       ({ kind, done, total = maxSamples }) => progress.show(kind, done, total),
     );
     const reference = await ReferenceOutputs.record(runtime, before, samples);
-    const isRanked =
-      args.sensitivity === true ||
-      target.minAgreement !== undefined ||
-      target.fp32Layers !== undefined;
-    const ranking = isRanked
+    const ranking = needsRanking(args)
       ? await rankLayers(
           runtime,
           parseModel(quantizer.fp32Graph),
@@ -178,11 +174,7 @@ export const command = defineCommand({
       bytesBefore: before.byteLength,
       bytesAfter: graph.byteLength,
       ...facts,
-      kept: kept.map((layer) =>
-        fp32Layers.includes(layer.node)
-          ? { ...layer, reason: formatRankReason(layer.node, ranking) }
-          : layer,
-      ),
+      kept: explainKept(kept, fp32Layers, ranking),
       equalised: quantizer.equalizedPairs,
       sensitivity: args.sensitivity === true ? ranking : [],
       comparedOn: args.samples === undefined ? "made-up inputs" : "samples",
@@ -198,6 +190,11 @@ export const command = defineCommand({
       );
   },
 });
+
+const needsRanking = (args: QuantizeArgs): boolean =>
+  args.sensitivity === true ||
+  args["min-agreement"] !== undefined ||
+  args["keep-worst"] !== undefined;
 
 /** Limits for the layers that stay in FP32 because of their sensitivity. */
 interface Fp32Target {
@@ -321,6 +318,18 @@ const minArgmaxAgreement = (differences: readonly OutputDeviation[]): number =>
   Math.min(1, ...differences.flatMap(({ argmaxAgreement }) => argmaxAgreement ?? []));
 const percent = (share: number) => `${(100 * share).toFixed(1)} %`;
 const formatDecibels = (ratio: number | null) => (ratio === null ? "-" : `${ratio.toFixed(1)} dB`);
+
+/** Adds the sensitivity rank to layers that are kept because of it. */
+const explainKept = (
+  kept: QuantizedGraph["kept"],
+  fp32Layers: readonly string[],
+  ranking: readonly LayerSensitivity[],
+): QuantizedGraph["kept"] =>
+  kept.map((layer) =>
+    fp32Layers.includes(layer.node)
+      ? { ...layer, reason: formatRankReason(layer.node, ranking) }
+      : layer,
+  );
 
 function formatRankReason(node: string, ranking: readonly LayerSensitivity[]): string {
   const rank = ranking.findIndex((layer) => layer.node === node);

@@ -2,7 +2,7 @@
 
 import { cliErrors } from "../errors.ts";
 import * as z from "zod";
-import { reasonOf } from "../../core/errors.ts";
+import { type EdgeTierError, reasonOf } from "../../core/errors.ts";
 import { tryParseJson } from "../../core/json.ts";
 
 const TIMEOUT_MS = 30_000;
@@ -33,69 +33,77 @@ export interface EdgeClient {
   postUnchecked(path: string, body: unknown): Promise<EdgeResponse>;
 }
 
-/**
- * Creates a client of a deployed edge.
- * @param options.version id of the Worker's version, to which Cloudflare routes requests while a deployment propagates
- */
+interface EdgeClientOptions {
+  readonly apiKey: string | undefined;
+  /** Id of the Worker's version to which Cloudflare routes requests while a deployment propagates. */
+  readonly version: string | undefined;
+}
+
+/** Creates a client of a deployed edge. */
 export function createEdgeClient(
   url: string,
   worker: string,
-  options: { readonly apiKey: string | undefined; readonly version: string | undefined },
+  { apiKey, version }: EdgeClientOptions,
 ): EdgeClient {
-  const { apiKey, version } = options;
   const headers =
     version === undefined
       ? {}
       : { "cloudflare-workers-version-overrides": `${worker}="${version}"` };
-  const send = async (path: string, init: RequestInit = {}): Promise<EdgeResponse> => {
-    try {
-      const response = await fetch(`${url}${path}`, {
-        ...init,
-        headers: {
-          ...headers,
-          "content-type": "application/json",
-          ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
-        },
-        signal: AbortSignal.timeout(TIMEOUT_MS),
-      });
-      return {
-        status: response.status,
-        headers: response.headers,
-        body: parseJson(await response.text()),
-      };
-    } catch (error) {
-      throw cliErrors.edgeUnreachable(
-        url,
-        error instanceof Error && error.cause instanceof Error
-          ? reasonOf(error.cause)
-          : reasonOf(error),
-        error,
-      );
-    }
-  };
-  const tryPost = async (path: string, body: unknown) =>
+  const send = async (path: string, init: RequestInit = {}) =>
+    await sendRequest(url, path, {
+      ...init,
+      headers: {
+        ...headers,
+        "content-type": "application/json",
+        ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+      },
+    });
+  const postUnchecked = async (path: string, body: unknown) =>
     await send(path, { method: "POST", body: JSON.stringify(body) });
   return {
     url,
     apiKey,
     headers,
     get: (path) => send(path),
-    postUnchecked: tryPost,
+    postUnchecked,
     async post(path, body) {
-      const answer = await tryPost(path, body);
-      if (answer.status === 200) return answer;
-      const {
-        code = "edge_refused",
-        detail,
-        error,
-        remedy = "See the Worker's log.",
-      } = problem.safeParse(answer.body).data ?? {};
-      throw cliErrors.edgeRefused(
-        code,
-        answer.status,
-        detail ?? error ?? `The edge answered ${answer.status} to ${path}.`,
-        remedy,
-      );
+      const response = await postUnchecked(path, body);
+      if (response.status !== 200) throw toError(path, response);
+      return response;
     },
   };
+}
+
+async function sendRequest(url: string, path: string, init: RequestInit): Promise<EdgeResponse> {
+  try {
+    const response = await fetch(`${url}${path}`, {
+      ...init,
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
+    const body = tryParseJson(await response.text());
+    return { status: response.status, headers: response.headers, body };
+  } catch (error) {
+    throw cliErrors.edgeUnreachable(
+      url,
+      error instanceof Error && error.cause instanceof Error
+        ? reasonOf(error.cause)
+        : reasonOf(error),
+      error,
+    );
+  }
+}
+
+function toError(path: string, { status, body }: EdgeResponse): EdgeTierError {
+  const {
+    code = "edge_refused",
+    detail,
+    error,
+    remedy = "Read the Worker's log.",
+  } = problemSchema.safeParse(body).data ?? {};
+  return cliErrors.edgeRefused(
+    code,
+    status,
+    detail ?? error ?? `The edge responded to ${path} with status ${status}.`,
+    remedy,
+  );
 }

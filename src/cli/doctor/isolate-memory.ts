@@ -2,8 +2,8 @@
 // V8's inspector. `Runtime.getHeapUsage` covers the heap and the contents of ArrayBuffers, but not WebAssembly memory:
 // a Worker with 20 MiB of it reads the same (measured). The size of every `WebAssembly.Memory` is therefore added.
 //
-// The heap figure is V8's committed memory, not only live objects, because workerd's patch to V8 counts it so ("Add methods
-// to get heap and external memory sizes directly"). Compiled WebAssembly code is in none of these figures.
+// The heap figure is V8's committed memory, not only live objects. The platform counts it so, in workerd's patch to V8 "Add
+// methods to get heap and external memory sizes directly". Compiled WebAssembly code is in none of these figures.
 //
 // Buffers are counted after a garbage collection. Uncollected image bodies and pixels varied from 21 to 50 MB after the same
 // load; V8 collects them only under memory pressure.

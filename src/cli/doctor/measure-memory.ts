@@ -5,11 +5,11 @@
 //   An isolate that was also read after its cold start had 3 MiB less heap hundreds of requests later.
 // - With the inspector, V8 keeps the Worker's logs: at most 0.3 MiB of heap in the end. Its other effects on the heap cannot
 //   be read without it; the process was 1 to 2 MiB larger with it, of 157.
-// Known gap: memory that is held only during a request, such as a model's file while its session opens, may already be free
-// when the isolate is read.
+// Known gap: memory that is held only during a request may already be free when the isolate is read. An example is a model's
+// file while its session opens.
 //
-// The process has no limit, because it includes memory that the platform does not count: copies of the modules, compiled
-// code, and workerd's own pages that only this Worker touches. Its figure was two to four times the isolate's.
+// The process has no limit, because it includes memory that the platform does not count. Examples are copies of the modules,
+// compiled code, and workerd's own pages that only this Worker touches. Its figure was two to four times the isolate's.
 
 import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";

@@ -99,7 +99,7 @@ function createTextStarter(): Starter {
     "logits",
   );
   return {
-    description: `tells ${labels.join(", ")} apart, in messages to a help desk`,
+    description: `classifies messages to a help desk as ${labels.join(", ")}`,
     files: new Map<string, string | Uint8Array>([
       [STARTER_MODEL, serializeModel(graph)],
       ["recipe/features.json", `${features}\n`],
@@ -135,7 +135,7 @@ function createImageStarter(): Starter {
     return [label, createNoisePng(64, 48, () => (color[channel++ % 3] ?? 0) / 256)] as const;
   });
   return {
-    description: `tells whether an image is mostly ${labels.join(", ")}`,
+    description: `classifies images as mostly ${labels.join(", ")}`,
     files: new Map<string, string | Uint8Array>([
       [STARTER_MODEL, serializeModel(model)],
       ["recipe/labels.txt", `${labels.join("\n")}\n`],
@@ -198,7 +198,7 @@ function createEmbeddingStarter(): Starter {
     [{ name: "sentence_embedding", datatype: "FP32", shape: ["batch", DIMENSIONS] }],
   );
   return {
-    description: "makes vectors of short texts, near each other where they share words",
+    description: "embeds short texts, so that texts with shared words are near each other",
     files: new Map<string, string | Uint8Array>([
       [STARTER_MODEL, serializeModel(model)],
       ["recipe/tokenizer.json", `${JSON.stringify(createTokenizer(vocabulary))}\n`],

@@ -1,12 +1,12 @@
-// When the calls of an open loop are due.
+// Arrivals: schedules the calls of an open loop.
 
 import type { Random } from "./random.ts";
 
-/** poisson: as users come who do not know of each other. constant: at even distances. */
+/** Arrival processes. `poisson` models independent users; `constant` has equal gaps. */
 export const ARRIVALS = ["poisson", "constant"] as const;
 export type Arrivals = (typeof ARRIVALS)[number];
 
-/** @returns ascending milliseconds from the beginning, all below `durationMs` */
+/** Returns ascending due times in milliseconds from the start, all below `durationMs`. */
 export function scheduleArrivalsMs(
   arrivals: Arrivals,
   ratePerSecond: number,
@@ -25,7 +25,7 @@ export function scheduleArrivalsMs(
   return Float64Array.from(due);
 }
 
-/** For so many calls, however long they take. */
+/** Schedules a fixed number of calls, for whatever duration they need. */
 export function schedulePoissonMs(
   count: number,
   ratePerSecond: number,

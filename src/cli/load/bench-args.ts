@@ -1,4 +1,4 @@
-// The options of `edgetier bench`, and the plan that they make.
+// Bench arguments: the options of `edgetier bench`, and the load plan that they describe.
 
 import { cliErrors } from "../errors.ts";
 import type { ArgsDef, ParsedArgs } from "citty";
@@ -20,109 +20,110 @@ export const benchArgs = defineArgs({
   url: {
     type: "positional",
     description:
-      "Address of an edge, or of another server; otherwise the local system's, http://127.0.0.1:8787",
+      "Address of an edge or another server; by default the local system's, http://127.0.0.1:8787",
     required: false,
   },
   model: {
     type: "string",
     valueHint: "ref",
-    description: "name, name@version or name@alias",
+    description: "Model reference: name, name@version or name@alias",
     required: true,
   },
   rate: {
     type: "string",
     valueHint: "per second",
-    description: "Calls a second: 100 by default; with --find-rate, where to begin",
+    description: "Calls per second; by default 100. With --find-rate, the start of the search",
   },
-  rates: { type: "string", valueHint: "a,b,c", description: "Several rates, one after the other" },
-  "find-rate": { type: "boolean", description: "Search the highest rate that holds --slo" },
+  rates: {
+    type: "string",
+    valueHint: "a,b,c",
+    description: "Comma-separated rates to test one after another",
+  },
+  "find-rate": { type: "boolean", description: "Search the highest rate that meets --slo" },
   duration: {
     type: "string",
     valueHint: "time",
     default: "10s",
-    description: "Of each rate: 500ms, 30s, 5m",
+    description: "Duration per rate, such as 500ms, 30s or 5m",
   },
   "warm-up": {
     type: "string",
     valueHint: "time",
     default: "2s",
-    description: "At the same rate before it, not counted",
+    description: "Duration of the warm-up at the same rate, which does not count",
   },
   slo: {
     type: "string",
     valueHint: "ms",
-    description:
-      "The objective: so long may a call take at --percentile. Where it is missed, the exit code is 1",
+    description: "Objective: maximum latency at --percentile. The exit code is 1 if it is missed",
   },
   percentile: {
     type: "string",
     valueHint: "number",
     default: "99",
-    description: "Of the objective",
+    description: "Percentile of the objective",
   },
   strict: {
     type: "boolean",
-    description:
-      "Exit with 1 as well where there are too few samples to show that the objective is held",
+    description: "Also exit with 1 if there are too few samples to show that the objective is met",
   },
   arrivals: {
     type: "enum",
     options: [...ARRIVALS],
     default: "poisson",
-    description: "poisson as from many users, or constant distances",
+    description: "Arrival process: poisson as from independent users, or constant gaps",
   },
   protocol: {
     type: "enum",
     options: [...PROTOCOLS],
     description:
-      "/v1 predict, /v1/embeddings, or /v2 infer with tensors as bytes; otherwise by the model's task",
+      "API: /v1 predict, /v1/embeddings, or /v2 infer with binary tensors; by default by the model's task",
   },
   inputs: {
     type: "string",
     valueHint: "path",
     description:
-      'One input a line, drawn at random: "a text", {"text"}, {"b64": "<an image>"}; for infer {"inputs": [{"name", "shape", "data"}]}. Otherwise they are made up',
+      'File with one input per line, drawn at random: "a text", {"text"}, {"b64": "<an image>"}; for infer {"inputs": [{"name", "shape", "data"}]}. By default generated',
   },
   file: {
     type: "string",
     valueHint: "path",
-    description: "A file that is the one input, such as a JPEG or PNG",
+    description: "File that is the only input, such as a JPEG or PNG",
   },
   cache: {
     type: "enum",
     options: ["use", "bypass", "refresh"],
     default: "use",
-    description: "bypass has every answer computed",
+    description: "Cache mode; bypass computes every answer",
   },
-  deadline: { type: "string", valueHint: "ms", description: "Sent as x-deadline-ms" },
+  deadline: { type: "string", valueHint: "ms", description: "Deadline, sent as x-deadline-ms" },
   timeout: {
     type: "string",
     valueHint: "ms",
     default: "10000",
-    description: "After which a call is given up",
+    description: "Timeout of a call",
   },
   connections: {
     type: "string",
     valueHint: "count",
     default: "256",
-    description: "At most so many at once; calls beyond that wait, and the wait counts",
+    description: "Maximum connections; further calls wait, and the wait counts as latency",
   },
   header: {
     type: "string",
     valueHint: "name: value",
-    description:
-      "Sent with every call; may be given several times. A key goes into EDGETIER_API_KEY",
+    description: "Header of every call; repeatable. Use EDGETIER_API_KEY for an API key",
   },
   seed: {
     type: "string",
     valueHint: "n",
     default: "1",
-    description: "Of arrivals and of what is asked",
+    description: "Seed of arrivals and inputs",
   },
   html: {
     type: "string",
     valueHint: "file",
-    description: "Write the report as a page with plots, too",
+    description: "Also write the report as an HTML page with plots",
   },
   ...jsonArg,
 });
@@ -132,7 +133,10 @@ type BenchArgs = ParsedArgs<typeof benchArgs>;
 /** @throws usage */
 export function parseBenchArgs(args: BenchArgs): LoadPlan {
   if (args.rates !== undefined && (args.rate !== undefined || args["find-rate"] === true))
-    throw cliErrors.usage("Give --rates alone, without --rate and --find-rate", BENCH_COMMAND);
+    throw cliErrors.usage(
+      "--rates excludes --rate and --find-rate; pass only one of them",
+      BENCH_COMMAND,
+    );
   const objective = args.slo === undefined ? undefined : parseObjective(args.slo, args.percentile);
   const plan: LoadPlan = {
     arrivals: args.arrivals,
@@ -145,15 +149,15 @@ export function parseBenchArgs(args: BenchArgs): LoadPlan {
     rates: parseRates(args, objective),
   };
   if (plan.durationMs === 0)
-    throw cliErrors.usage("--duration is 0, and must be longer", BENCH_COMMAND);
-  const most =
+    throw cliErrors.usage("--duration is 0; expected a longer time", BENCH_COMMAND);
+  const maxRate =
     plan.rates.kind === "search"
       ? (plan.rates.startRate ?? 0)
       : Math.max(...plan.rates.ratesPerSecond);
-  const calls = (most * (plan.durationMs + plan.warmUpMs)) / 1_000;
+  const calls = (maxRate * (plan.durationMs + plan.warmUpMs)) / 1_000;
   if (calls > MAX_CALLS)
     throw cliErrors.usage(
-      `${most} a second for so long are ${Math.round(calls)} calls, and at most ${MAX_CALLS} fit into memory`,
+      `${maxRate} calls per second for this duration are ${Math.round(calls)} calls, but memory is limited to ${MAX_CALLS}; lower the rate or the duration`,
       BENCH_COMMAND,
     );
   return plan;
@@ -171,7 +175,7 @@ function parseRates(args: BenchArgs, objective: Objective | undefined): LoadPlan
           : args.rates.split(",").map((rate) => parseNumber("--rates", rate, 0, MAX_RATE)),
     };
   if (objective === undefined)
-    throw cliErrors.usage("--find-rate needs --slo: what is to be held", BENCH_COMMAND);
+    throw cliErrors.usage("--find-rate needs an objective; pass --slo", BENCH_COMMAND);
   return { kind: "search", startRate, objective };
 }
 
@@ -180,12 +184,12 @@ const parseObjective = (ms: string, percentile: string): Objective => ({
   percentile: parseNumber("--percentile", percentile, 1, 99.999),
 });
 
-/** Above `above`, up to `most`. */
-function parseNumber(option: string, text: string, above: number, most: number): number {
+/** Parses a number above `above` and at most `max`. @throws usage */
+function parseNumber(option: string, text: string, above: number, max: number): number {
   const value = /^\d+(\.\d+)?$/.test(text.trim()) ? Number(text) : Number.NaN;
-  if (!(value > above && value <= most))
+  if (!(value > above && value <= max))
     throw cliErrors.usage(
-      `${option} is ${JSON.stringify(text)}, and must be a number above ${above}, at most ${most}`,
+      `${option} is ${JSON.stringify(text)}; expected a number above ${above} and at most ${max}`,
       BENCH_COMMAND,
     );
   return value;
@@ -204,13 +208,17 @@ function parseDurationMs(option: string, text: string): number {
   const ms = Number(digits) * (UNITS_MS[unit] ?? Number.NaN);
   if (!(ms >= 0 && ms <= 1_000 * MAX_SECONDS))
     throw cliErrors.usage(
-      `${option} is ${JSON.stringify(text)}, and must be a time such as 500ms, 30s or 5m, at most a day`,
+      `${option} is ${JSON.stringify(text)}; expected a time such as 500ms, 30s or 5m, at most a day`,
       BENCH_COMMAND,
     );
   return ms;
 }
 
-/** @param given as `name: value` @throws usage */
+/**
+ * Builds the headers of every call.
+ * @param given headers in the form `name: value`
+ * @throws usage
+ */
 export function parseHeaders(
   given: readonly string[],
   {
@@ -219,12 +227,12 @@ export function parseHeaders(
   }: { readonly apiKey: string | undefined; readonly deadline: string | undefined },
 ): Record<string, string> {
   const deadlineMs = parseCount("--deadline", deadline, BENCH_COMMAND, 600_000);
-  const own = given.map((header): [string, string] => {
+  const entries = given.map((header): [string, string] => {
     const [, name = "", value = ""] =
       /^([!#$%&'*+\-.^_`|~\w]+):\s*([\x20-\x7e]*)$/.exec(header) ?? [];
     if (name === "")
       throw cliErrors.usage(
-        `--header ${JSON.stringify(header)} is not of the form "name: value"`,
+        `--header is ${JSON.stringify(header)}; expected the form "name: value"`,
         BENCH_COMMAND,
       );
     return [name.toLowerCase(), value];
@@ -232,11 +240,11 @@ export function parseHeaders(
   return {
     ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
     ...(deadlineMs === undefined ? {} : { "x-deadline-ms": String(deadlineMs) }),
-    ...Object.fromEntries(own),
+    ...Object.fromEntries(entries),
   };
 }
 
-/** What to say beforehand where the plan cannot show that the objective is held. */
+/** Returns a warning if the plan has too few samples to show that the objective is met. */
 export function warnTooFewSamples({ objective, rates, durationMs }: LoadPlan): string | undefined {
   if (objective === undefined || rates.kind === "search") return undefined;
   const [rate, needed] = [
@@ -244,5 +252,5 @@ export function warnTooFewSamples({ objective, rates, durationMs }: LoadPlan): s
     minSamples(objective.percentile / 100),
   ];
   if ((rate * durationMs) / 1_000 >= needed) return undefined;
-  return `A p${objective.percentile} takes ${needed} samples with none over it to show: at ${rate} a second, --duration ${Math.ceil(needed / rate)}s or more.`;
+  return `Showing a p${objective.percentile} takes ${needed} samples without a violation. At ${rate} calls per second, pass --duration ${Math.ceil(needed / rate)}s or more.`;
 }

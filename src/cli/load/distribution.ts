@@ -1,12 +1,12 @@
-// Samples in ascending order, and what they say of percentiles.
+// Distribution: sorts samples and computes quantiles, their confidence bounds, and histograms.
 
 import { CONFIDENCE, maxViolations } from "./percentile-bound.ts";
 
 export interface Distribution {
   readonly count: number;
-  /** The smallest value that so large a share of the values does not exceed; NaN of none. */
+  /** Smallest value that `share` of the values do not exceed. NaN without samples. */
   quantile(share: number): number;
-  /** What bounds the percentile of all values there could be, with confidence; undefined of too few. */
+  /** Confidence bound of the quantile of the underlying distribution. Undefined with too few samples. */
   quantileUpperBound(share: number): number | undefined;
   countAbove(value: number): number;
   readonly values: Float64Array;
@@ -14,23 +14,23 @@ export interface Distribution {
 
 export function createDistribution(samples: ArrayLike<number>): Distribution {
   const values = Float64Array.from(samples).toSorted();
-  const n = values.length;
+  const count = values.length;
   return {
-    count: n,
+    count,
     values,
-    quantile: (share) => values[Math.max(0, Math.ceil(share * n) - 1)] ?? Number.NaN,
+    quantile: (share) => values[Math.max(0, Math.ceil(share * count) - 1)] ?? Number.NaN,
     quantileUpperBound(share) {
-      const most = maxViolations(n, share, CONFIDENCE);
-      return most === undefined ? undefined : values[n - 1 - most];
+      const violations = maxViolations(count, share, CONFIDENCE);
+      return violations === undefined ? undefined : values[count - 1 - violations];
     },
     countAbove(value) {
-      let [low, high] = [0, n]; // the first position whose value is above
+      let [low, high] = [0, count]; // bounds of the first position whose value is above
       while (low < high) {
         const middle = (low + high) >> 1;
         if ((values[middle] ?? 0) > value) high = middle;
         else low = middle + 1;
       }
-      return n - low;
+      return count - low;
     },
   };
 }
@@ -44,20 +44,21 @@ export interface HistogramBucket {
 const BUCKETS_PER_DECADE = 20;
 const MIN_MS = 0.01;
 
-/** Buckets that grow with their values, without a gap. */
+/** Counts values in adjacent buckets of logarithmic width. */
 export function computeHistogram({ values }: Distribution): HistogramBucket[] {
   const bucketOf = (ms: number) =>
     Math.floor(BUCKETS_PER_DECADE * Math.log10(Math.max(ms, MIN_MS)));
-  const [least, most] = [values[0], values.at(-1)];
-  if (least === undefined || most === undefined) return [];
-  const first = bucketOf(least);
-  const counts = new Uint32Array(bucketOf(most) - first + 1);
+  const [min, max] = [values[0], values.at(-1)];
+  if (min === undefined || max === undefined) return [];
+  const first = bucketOf(min);
+  const counts = new Uint32Array(bucketOf(max) - first + 1);
   for (const value of values)
     counts[bucketOf(value) - first] = (counts[bucketOf(value) - first] ?? 0) + 1;
-  const edge = (bucket: number) => Number((10 ** (bucket / BUCKETS_PER_DECADE)).toPrecision(4));
+  const boundaryMs = (bucket: number) =>
+    Number((10 ** (bucket / BUCKETS_PER_DECADE)).toPrecision(4));
   return [...counts].map((count, index) => ({
-    fromMs: edge(first + index),
-    toMs: edge(first + index + 1),
+    fromMs: boundaryMs(first + index),
+    toMs: boundaryMs(first + index + 1),
     count,
   }));
 }

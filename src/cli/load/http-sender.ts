@@ -1,5 +1,5 @@
-// Calls to an HTTP address over connections that are kept open. It is node:http: a call costs it a quarter of the processor
-// time that `fetch` takes, and undici's own `request` would save a fifth of that (35 µs, 140 µs and 29 µs, measured).
+// HTTP sender: sends calls over keep-alive connections with node:http. A call costs 35 µs of processor time, against 140 µs
+// with `fetch` and 29 µs with undici's `request` (measured).
 
 import {
   Agent as HttpAgent,
@@ -12,7 +12,7 @@ import { Agent as HttpsAgent, request as requestHttps } from "node:https";
 
 export interface Call {
   readonly path: string;
-  /** JSON unless `headers` say otherwise. */
+  /** Body of a POST request, as JSON unless `headers` specify another type. Without a body, the call is a GET. */
   readonly body?: string | Uint8Array;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -21,126 +21,151 @@ export interface Reply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly bytes: Uint8Array;
-  /** `bytes` as a text. */
+  /** Body as text. */
   readonly body: string;
-  /** Until one of the connections was free. */
+  /** Wait for a free connection. */
   readonly connectionWaitMs: number;
 }
 
 export interface SendOptions {
-  /** After which the call is given up with a DOMException `TimeoutError`. */
+  /** Time limit, after which the call fails with a DOMException `TimeoutError`. */
   readonly timeoutMs?: number;
 }
 
 export type Send = (call: Call, options?: SendOptions) => Promise<Reply>;
 
 export type Sender = Send & {
-  /** Connections opened so far. */
+  /** Number of connections opened so far. */
   openedConnections(): number;
-  /** Ends all calls. */
+  /** Aborts all calls and closes all connections. */
   close(): void;
 };
 
 /**
- * @param url where calls' paths begin
- * @param connections at most so many at a time; calls beyond that wait
+ * Creates a sender with keep-alive connections.
+ * @param url base address, to which the calls' paths are appended
+ * @param connections maximum concurrent connections; further calls wait
  */
 export function createSender(url: string, connections = 64): Sender {
-  const { protocol, hostname, port, pathname } = new URL(url);
-  const isSecure = protocol === "https:";
-  const agentOptions = { keepAlive: true, maxSockets: connections, maxFreeSockets: connections };
-  const agent = isSecure ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions);
-  const request = isSecure ? requestHttps : requestHttp;
-  const target = { agent, port, hostname: hostname.replace(/^\[|\]$/g, "") };
-  const prefix = pathname.replace(/\/+$/, "");
-  const running = new Set<ClientRequest>();
-  const known = new WeakSet<Socket>(); // `reusedSocket` leaves out calls that waited for a connection
-  let opened = 0;
-  let isClosed = false;
-
-  /** @returns undefined where the server closed a connection that was kept open, just when it was used again: unless `isLast` */
-  const sendOnce = (
-    { path, body, headers: own }: Call,
-    timeoutMs: number | undefined,
-    isLast: boolean,
-  ) =>
-    new Promise<Reply | undefined>((resolve, reject) => {
-      const startedAtMs = performance.now();
-      let waitedMs = 0;
-      let isReused = false;
-      const headers =
-        body === undefined
-          ? own
-          : {
-              "content-type": "application/json",
-              ...own,
-              "content-length": Buffer.byteLength(body),
-            };
-      const call = request(
-        {
-          ...target,
-          path: `${prefix}${path}`,
-          method: body === undefined ? "GET" : "POST",
-          ...(headers && { headers }),
-        },
-        (response) => {
-          const parts: Buffer[] = [];
-          response.on("data", (part: Buffer) => parts.push(part));
-          response.on("end", () => resolve(toReply(response, parts, waitedMs)));
-          response.on("error", reject);
-        },
-      );
-      const giveUp = () => {
-        reject(new DOMException("no answer in time", "TimeoutError"));
-        call.destroy();
-      };
-      const timer = timeoutMs === undefined ? undefined : setTimeout(giveUp, timeoutMs);
-      running.add(call);
-      call.on("socket", (socket) => {
-        waitedMs = performance.now() - startedAtMs;
-        isReused = known.has(socket);
-        if (!isReused) opened++;
-        known.add(socket);
-      });
-      call.on("error", (error) =>
-        isReused && !isLast && !isClosed && "code" in error && error.code === "ECONNRESET"
-          ? resolve(undefined)
-          : reject(error),
-      );
-      call.on("close", () => {
-        clearTimeout(timer);
-        running.delete(call);
-      });
-      call.end(body);
-    });
-
+  const pool = createPool(url, connections);
   const send: Send = async (call, { timeoutMs } = {}) => {
-    for (let left = connections; ; left--) {
-      const reply = await sendOnce(call, timeoutMs, left === 0);
-      if (reply !== undefined) return reply; // others that are kept open may be as stale
+    // Every kept connection may be stale, so a call may fail once per connection.
+    for (let retries = connections; ; retries--) {
+      const reply = await sendOnce(pool, call, { timeoutMs, isLast: retries === 0 });
+      if (reply !== undefined) return reply;
     }
   };
   const close = () => {
-    isClosed = true;
-    agent.destroy();
-    for (const call of running) call.destroy();
+    pool.isClosed = true;
+    pool.agent.destroy();
+    for (const request of pool.inFlight) request.destroy();
   };
-  return Object.assign(send, { close, openedConnections: () => opened });
+  return Object.assign(send, { close, openedConnections: () => pool.openedConnections });
 }
+
+interface ConnectionPool {
+  readonly agent: HttpAgent | HttpsAgent;
+  readonly request: typeof requestHttp;
+  readonly target: { readonly hostname: string; readonly port: string };
+  readonly pathPrefix: string;
+  readonly inFlight: Set<ClientRequest>;
+  /** Sockets that served a call before. `reusedSocket` is false for calls that waited for a connection. */
+  readonly knownSockets: WeakSet<Socket>;
+  openedConnections: number;
+  isClosed: boolean;
+}
+
+function createPool(url: string, connections: number): ConnectionPool {
+  const { protocol, hostname, port, pathname } = new URL(url);
+  const isSecure = protocol === "https:";
+  const options = { keepAlive: true, maxSockets: connections, maxFreeSockets: connections };
+  return {
+    agent: isSecure ? new HttpsAgent(options) : new HttpAgent(options),
+    request: isSecure ? requestHttps : requestHttp,
+    target: { port, hostname: hostname.replace(/^\[|\]$/g, "") },
+    pathPrefix: pathname.replace(/\/+$/, ""),
+    inFlight: new Set(),
+    knownSockets: new WeakSet(),
+    openedConnections: 0,
+    isClosed: false,
+  };
+}
+
+interface Attempt {
+  readonly timeoutMs: number | undefined;
+  readonly isLast: boolean;
+}
+
+/** Sends a call once. Returns undefined, unless it is the last attempt, if the server closed a kept connection on reuse. */
+const sendOnce = (
+  pool: ConnectionPool,
+  { path, body, headers: callHeaders }: Call,
+  { timeoutMs, isLast }: Attempt,
+): Promise<Reply | undefined> =>
+  new Promise((resolve, reject) => {
+    const startedAtMs = performance.now();
+    let connectionWaitMs = 0;
+    let isReused = false;
+    const headers = body === undefined ? callHeaders : withBodyHeaders(body, callHeaders);
+    const request = pool.request(
+      {
+        ...pool.target,
+        agent: pool.agent,
+        path: `${pool.pathPrefix}${path}`,
+        method: body === undefined ? "GET" : "POST",
+        ...(headers && { headers }),
+      },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on("data", (chunk: Buffer) => chunks.push(chunk));
+        response.on("end", () => resolve(toReply(response, chunks, connectionWaitMs)));
+        response.on("error", reject);
+      },
+    );
+    const onTimeout = () => {
+      reject(new DOMException("no response in time", "TimeoutError"));
+      request.destroy();
+    };
+    const timer = timeoutMs === undefined ? undefined : setTimeout(onTimeout, timeoutMs);
+    pool.inFlight.add(request);
+    request.on("socket", (socket) => {
+      connectionWaitMs = performance.now() - startedAtMs;
+      isReused = pool.knownSockets.has(socket);
+      if (!isReused) pool.openedConnections++;
+      pool.knownSockets.add(socket);
+    });
+    request.on("error", (error) => {
+      const isReset = "code" in error && error.code === "ECONNRESET";
+      if (isReset && isReused && !isLast && !pool.isClosed) resolve(undefined);
+      else reject(error);
+    });
+    request.on("close", () => {
+      clearTimeout(timer);
+      pool.inFlight.delete(request);
+    });
+    request.end(body);
+  });
+
+const withBodyHeaders = (body: string | Uint8Array, headers: Call["headers"]) => ({
+  "content-type": "application/json",
+  ...headers,
+  "content-length": Buffer.byteLength(body),
+});
 
 function toReply(
   { statusCode = 0, headers }: IncomingMessage,
-  parts: readonly Buffer[],
-  waitedMs: number,
+  chunks: readonly Buffer[],
+  connectionWaitMs: number,
 ): Reply {
-  const bytes = parts.length === 1 && parts[0] !== undefined ? parts[0] : Buffer.concat(parts);
+  const bytes = chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks);
   return {
     status: statusCode,
     headers,
-    bytes: new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength), // a Buffer's slice() would not copy
+    // A plain Uint8Array, because slice() of a Buffer does not copy.
+    bytes: new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength),
     get body() {
       return bytes.toString();
     },
-    connectionWaitMs: waitedMs,
+    connectionWaitMs,
   };
 }

@@ -1,4 +1,4 @@
-// The inputs of a load: of a file, or made up from a seed.
+// Load inputs: reads the inputs of a load from a file, or generates them from a seed.
 
 import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
@@ -12,16 +12,16 @@ import { createNoisePng } from "../doctor/noise-png.ts";
 import { readInputs } from "../precompute/inputs.ts";
 import { generateQueries } from "./query-generator.ts";
 
-/** A text, or a file as it is. */
+/** A text, or the bytes of a file. */
 export type LoadInput = string | { readonly bytes: Uint8Array; readonly mediaType: string };
 
 export interface LoadInputs {
   readonly inputs: readonly LoadInput[];
-  /** For the report. */
+  /** Origin of the inputs, for the report. */
   readonly source: string;
 }
 
-/** So many that caches do not hold the answers to most calls of a short load. */
+/** Number of generated texts: large enough that most calls of a short load are not cached. */
 const TEXTS = 5_000;
 const IMAGES = 64;
 const IMAGE_SIDE = 64;
@@ -33,7 +33,7 @@ export async function readInputLines(path: string, command: string): Promise<Loa
   return {
     source: path,
     inputs: lines.map(({ input }) =>
-      typeof input === "string" ? input : image(Buffer.from(input.b64, "base64")),
+      typeof input === "string" ? input : toImageInput(Buffer.from(input.b64, "base64")),
     ),
   };
 }
@@ -41,16 +41,16 @@ export async function readInputLines(path: string, command: string): Promise<Loa
 /** @throws usage */
 export async function readFileInput(path: string, command: string): Promise<LoadInputs> {
   const bytes = await readFile(path).catch((error: unknown) => {
-    throw cliErrors.usage(`--file ${path} cannot be read: ${reasonOf(error)}`, command);
+    throw cliErrors.usage(`Cannot read --file ${path}: ${reasonOf(error)}`, command);
   });
   return {
     source: path,
-    inputs: [detectImageFormat(bytes) === undefined ? bytes.toString() : image(bytes)],
+    inputs: [detectImageFormat(bytes) === undefined ? bytes.toString() : toImageInput(bytes)],
   };
 }
 
-/** What is neither JPEG nor PNG goes as what it should be: the server says what is wrong with it. */
-const image = (bytes: Uint8Array): LoadInput => ({
+/** Sends other formats than JPEG and PNG as PNG, so that the server reports their problem. */
+const toImageInput = (bytes: Uint8Array): LoadInput => ({
   bytes,
   mediaType: `image/${detectImageFormat(bytes) ?? "png"}`,
 });
@@ -76,7 +76,7 @@ interface TensorInputs {
   readonly source: string;
 }
 
-/** One row each. @throws not_comparable for tensors that nobody can make up */
+/** Generates one row of tensors. @throws not_comparable for tensors that cannot be generated */
 export function generateTensors(specs: readonly TensorSpec[]): TensorInputs {
   const oneRow = specs.map((spec) => ({
     ...spec,

@@ -1,11 +1,11 @@
-// What became of each call of an open loop, in columns: millions of them fit into memory.
+// Load record: stores the outcome of each call of an open loop in columns, so that millions fit into memory.
 
 import type { Reply } from "./http-sender.ts";
 import type { LoopEvents } from "./open-loop.ts";
 
-/** What an answer says of itself. */
+/** The facts that a response states about itself. */
 export interface ParsedReply {
-  /** Absent for an answer. */
+  /** Error of the response; absent on success. */
   readonly error?: { readonly code: string; readonly detail: string };
   readonly tier?: string | undefined;
   readonly cache?: string | undefined;
@@ -21,7 +21,7 @@ export const CALL_OUTCOMES = {
   timedOut: 4,
 } as const;
 
-/** Names are kept once; a server that sends ever new ones gets one for all further ones. */
+/** Maximum number of distinct names. Further names count as `other`, so that no server can exhaust memory. */
 const MAX_NAMES = 255;
 const OTHER = "other";
 const MAX_EXAMPLE_CHARACTERS = 200;
@@ -30,7 +30,7 @@ const MAX_PHASES = 16;
 class NameIndex {
   readonly #numbers = new Map<string, number>();
 
-  /** From 1. */
+  /** Returns the name's number, from 1. */
   numberOf(name: string): number {
     const known = this.#numbers.get(name);
     if (known !== undefined) return known;
@@ -44,7 +44,7 @@ class NameIndex {
   }
 }
 
-/** A name for each call, or none. */
+/** A column with an optional name per call. */
 export class NameColumn {
   readonly #names = new NameIndex();
   readonly #numbers: Uint8Array;
@@ -57,11 +57,13 @@ export class NameColumn {
     this.#numbers[index] = this.#names.numberOf(name);
   }
 
-  /** Over the calls that `counts` is true for; most frequent first. */
-  count(counts: (index: number) => boolean): { readonly name: string; readonly count: number }[] {
+  /** Counts names over the selected calls, most frequent first. */
+  count(
+    isCounted: (index: number) => boolean,
+  ): { readonly name: string; readonly count: number }[] {
     const byNumber = new Uint32Array(MAX_NAMES + 1);
     for (let index = 0; index < this.#numbers.length; index++)
-      if (counts(index))
+      if (isCounted(index))
         byNumber[this.#numbers[index] ?? 0] = (byNumber[this.#numbers[index] ?? 0] ?? 0) + 1;
     const counted = [...this.#names.entries()].map(([name, number]) => ({
       name,
@@ -74,7 +76,7 @@ export class NameColumn {
 export class LoadRecord implements LoopEvents {
   readonly dueMs: Float64Array;
   readonly sendLagMs: Float32Array;
-  /** Of what has ended. */
+  /** Latency of calls that have ended. */
   readonly latencyMs: Float64Array;
   readonly connectionWaitMs: Float32Array;
   readonly outcome: Uint8Array;
@@ -83,15 +85,15 @@ export class LoadRecord implements LoopEvents {
   readonly caches: NameColumn;
   readonly errors: NameColumn;
   readonly examples = new Map<string, string>();
-  /** NaN where an answer does not tell the phase. */
+  /** Durations by phase. NaN for responses without the phase. */
   readonly phasesMs = new Map<string, Float32Array>();
-  readonly #read: (reply: Reply) => ParsedReply;
+  readonly #parse: (reply: Reply) => ParsedReply;
 
-  /** @param dueMs from the beginning @param read what an answer says of itself */
-  constructor(dueMs: Float64Array, read: (reply: Reply) => ParsedReply) {
+  /** @param dueMs due times from the start of the loop */
+  constructor(dueMs: Float64Array, parse: (reply: Reply) => ParsedReply) {
     const { length } = dueMs;
     this.dueMs = dueMs;
-    this.#read = read;
+    this.#parse = parse;
     this.sendLagMs = new Float32Array(length);
     this.latencyMs = new Float64Array(length);
     this.connectionWaitMs = new Float32Array(length);
@@ -106,13 +108,13 @@ export class LoadRecord implements LoopEvents {
     return this.dueMs.length;
   }
 
-  sent(index: number, lateMs: number): void {
+  sent(index: number, lagMs: number): void {
     this.outcome[index] = CALL_OUTCOMES.inFlight;
-    this.sendLagMs[index] = Math.max(0, lateMs);
+    this.sendLagMs[index] = Math.max(0, lagMs);
   }
 
   answered(index: number, latencyMs: number, reply: Reply): void {
-    const { error, tier, cache, isDegraded, phases } = this.#read(reply);
+    const { error, tier, cache, isDegraded, phases } = this.#parse(reply);
     this.latencyMs[index] = latencyMs;
     this.connectionWaitMs[index] = reply.connectionWaitMs;
     if (error !== undefined) return this.#fail(index, error.code, error.detail);

@@ -1,29 +1,29 @@
-// Calls that are sent at their scheduled moments, whether or not earlier ones were answered, and measured from those moments: a
-// stall then costs every call that fell into it (no coordinated omission). And the closed loop, which finds what a server can do.
+// Open loop: sends calls at their scheduled times, whether or not earlier ones were answered, and measures latency from there.
+// A stall therefore counts for every call that it delays (no coordinated omission). The closed loop estimates capacity.
 
 import type { Reply } from "./http-sender.ts";
 import { type Pace, pace as paceByThread } from "./pacer.ts";
 
-/** Told by a call's position in the schedule. */
+/** Events of a loop. Calls are identified by their position in the schedule. */
 export interface LoopEvents {
-  /** @param lateMs how far behind its schedule the generator was */
-  sent(index: number, lateMs: number): void;
-  /** @param latencyMs since it was due, as for `failed` */
+  /** @param lagMs delay of the generator behind the schedule */
+  sent(index: number, lagMs: number): void;
+  /** @param latencyMs time since the call was due, as for `failed` */
   answered(index: number, latencyMs: number, reply: Reply): void;
   failed(index: number, latencyMs: number, error: unknown): void;
 }
 
 export interface OpenLoopOptions {
-  /** Ends it at once; calls that are running then are told no more. */
+  /** Ends the loop immediately. Calls in flight emit no more events. */
   readonly signal?: AbortSignal;
   readonly pace?: Pace;
-  /** Of the time that `pace` goes by. */
+  /** Clock of `pace`. */
   readonly nowMs?: () => number;
 }
 
 /**
- * @param dueMs from the beginning, ascending
- * @returns when all calls have ended: how long that took from the beginning
+ * Runs an open loop until all calls have ended. Returns its duration in milliseconds.
+ * @param dueMs ascending due times from the start
  */
 export async function openLoop(
   dueMs: Float64Array,
@@ -33,29 +33,29 @@ export async function openLoop(
 ): Promise<number> {
   const { signal, pace = paceByThread, nowMs = () => performance.now() } = options;
   const { promise: ended, resolve: end } = Promise.withResolvers<void>();
-  let beganAtMs = nowMs();
-  let running = 0;
+  let startedAtMs = nowMs();
+  let inFlight = 0;
   let isPaced = false;
-  const sinceDueMs = (index: number) => nowMs() - beganAtMs - (dueMs[index] ?? Number.NaN);
-  const settled = (tell: () => void) => {
-    if (signal?.aborted !== true) tell();
-    if (--running === 0 && isPaced) end();
+  const sinceDueMs = (index: number) => nowMs() - startedAtMs - (dueMs[index] ?? Number.NaN);
+  const settle = (emit: () => void) => {
+    if (signal?.aborted !== true) emit();
+    if (--inFlight === 0 && isPaced) end();
   };
   signal?.addEventListener("abort", () => end(), { once: true });
-  const begins = (atMs: number) => void (beganAtMs = atMs);
-  const due = (index: number) => {
-    running++;
+  const onStart = (atMs: number) => void (startedAtMs = atMs);
+  const onDue = (index: number) => {
+    inFlight++;
     events.sent(index, sinceDueMs(index));
     send(index).then(
-      (reply) => settled(() => events.answered(index, sinceDueMs(index), reply)),
-      (error: unknown) => settled(() => events.failed(index, sinceDueMs(index), error)),
+      (reply) => settle(() => events.answered(index, sinceDueMs(index), reply)),
+      (error: unknown) => settle(() => events.failed(index, sinceDueMs(index), error)),
     );
   };
-  await pace(dueMs, { onStart: begins, onDue: due }, signal);
+  await pace(dueMs, { onStart, onDue }, signal);
   isPaced = true;
-  if (running === 0 || signal?.aborted === true) end();
+  if (inFlight === 0 || signal?.aborted === true) end();
   await ended;
-  return Math.max(0, nowMs() - beganAtMs);
+  return Math.max(0, nowMs() - startedAtMs);
 }
 
 export interface ClosedLoopOptions {
@@ -64,13 +64,13 @@ export interface ClosedLoopOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Callers of whom each sends its next call when its last is answered. @returns calls a second */
+/** Runs concurrent callers that wait for each answer before their next call. Returns calls per second. */
 export async function closedLoop(
   call: () => Promise<void>,
-  { concurrency: callers, durationSeconds: seconds, signal }: ClosedLoopOptions,
+  { concurrency, durationSeconds, signal }: ClosedLoopOptions,
 ): Promise<number> {
   const startedAtMs = performance.now();
-  const endAtMs = startedAtMs + seconds * 1_000;
+  const endAtMs = startedAtMs + durationSeconds * 1_000;
   let done = 0;
   const caller = async () => {
     for (; performance.now() < endAtMs; done++) {
@@ -78,6 +78,6 @@ export async function closedLoop(
       await call();
     }
   };
-  await Promise.all(Array.from({ length: callers }, caller));
+  await Promise.all(Array.from({ length: concurrency }, caller));
   return (done * 1_000) / (performance.now() - startedAtMs);
 }

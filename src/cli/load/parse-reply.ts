@@ -1,6 +1,7 @@
-// What an answer says of itself: an EdgeTier edge's headers, or any server's status.
+// Reply parser: reads tier, cache, phases and errors from the response of an edge, or the status of any other server.
 
 import * as z from "zod";
+import { tryParseJson } from "../../core/json.ts";
 import type { Reply } from "./http-sender.ts";
 import type { ParsedReply } from "./load-record.ts";
 
@@ -17,30 +18,34 @@ export interface ReplyError {
   readonly detail: string;
 }
 
-/** Of problem details, the Open Inference Protocol's errors, and OpenAI's. @returns undefined for an answer */
+/**
+ * Parses problem details, and errors of the Open Inference Protocol and of OpenAI.
+ * Returns undefined for a successful response.
+ */
 export function parseReplyError({ status, body }: Reply): ReplyError | undefined {
   if (status >= 200 && status < 300) return undefined;
-  const { code, detail, error } = problemSchema.safeParse(parseJson(body)).data ?? {};
-  const own = typeof error === "string" ? { message: error, code: undefined } : error;
-  return { code: code ?? own?.code ?? undefined, detail: detail ?? own?.message ?? body };
+  const { code, detail, error } = problemSchema.safeParse(tryParseJson(body)).data ?? {};
+  const nested = typeof error === "string" ? { message: error, code: undefined } : error;
+  return { code: code ?? nested?.code ?? undefined, detail: detail ?? nested?.message ?? body };
 }
 
-const DEGRADED_MARKER = Buffer.from('"degraded":true'); // in JSON, no string can hold these bytes: its quotes would be escaped
+/** No JSON string can contain these bytes, because its quotes would be escaped. */
+const DEGRADED_MARKER = Buffer.from('"degraded":true');
 
 export function parseReply(reply: Reply): ParsedReply {
-  const refusal = parseReplyError(reply);
+  const replyError = parseReplyError(reply);
   const headerOf = (name: string) => {
     const value = reply.headers[name];
     return typeof value === "string" ? value : undefined;
   };
   const tier = headerOf("x-edgetier-tier");
   return {
-    ...(refusal === undefined
+    ...(replyError === undefined
       ? {}
       : {
           error: {
-            code: [reply.status, refusal.code].filter((part) => part !== undefined).join(" "),
-            detail: refusal.detail,
+            code: [reply.status, replyError.code].filter((part) => part !== undefined).join(" "),
+            detail: replyError.detail,
           },
         }),
     tier,
@@ -54,17 +59,9 @@ export function parseReply(reply: Reply): ParsedReply {
   };
 }
 
-/** https://www.w3.org/TR/server-timing/: `edge;dur=1.5, total;dur=3`. What tells no duration is left out. */
+/** Parses `edge;dur=1.5, total;dur=3` (https://www.w3.org/TR/server-timing/). Metrics without a duration are ignored. */
 function parseServerTiming(header = ""): (readonly [string, number])[] {
   return [...header.matchAll(/([!#$%&'*+\-.^_`|~\w]+)\s*;[^,]*?dur\s*=\s*"?(\d+(?:\.\d+)?)/g)].map(
     ([, phase = "", ms]) => [phase, Number(ms)],
   );
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,16 +1,16 @@
-// What samples say about a percentile of all answers, with confidence: by how many of them are over a bound (the binomial
-// distribution), whatever the distribution of the latencies is.
+// Percentile bound: infers from samples whether a percentile of all responses is within a bound, with confidence.
+// It counts violations, which are binomially distributed for any distribution of latencies.
 
-/** With this one, 459 samples may have none over a bound on the p99, 662 may have one, as in MLPerf. */
+/** For a bound on the p99, 459 samples may have no violation and 662 may have one, as in MLPerf. */
 export const CONFIDENCE = 0.99;
 
-/** Fewer samples than this show nothing about a p99 as soon as one of them is over the bound. */
+/** With fewer samples, a single violation of a bound on the p99 leaves nothing shown. */
 export const MIN_P99_SAMPLES = 662;
 
 /**
- * Whether `over` of `n` samples over a bound leave no doubt that the percentile is within it: if it were not, so few of them
- * would come by chance less often than 1 - `confidence`.
- * @param share of all answers that is to be within the bound: 0.99 for a p99
+ * Tests whether the percentile is within the bound, given `over` violations in `n` samples. If it were not, the probability
+ * of at most `over` violations would be below 1 - `confidence`.
+ * @param share share of all responses that must be within the bound: 0.99 for a p99
  */
 export function isWithinBound(
   n: number,
@@ -18,7 +18,7 @@ export function isWithinBound(
   share: number,
   confidence = CONFIDENCE,
 ): boolean {
-  let logTerm = n * Math.log(share); // of many samples the first terms are too small for a number
+  let logTerm = n * Math.log(share); // with many samples, the first terms underflow
   let sum = Math.exp(logTerm);
   for (let k = 1; k <= over && sum <= 1 - confidence; k++) {
     logTerm += Math.log(((n - k + 1) / k) * ((1 - share) / share));
@@ -27,7 +27,7 @@ export function isWithinBound(
   return sum <= 1 - confidence;
 }
 
-/** How many of `n` samples may be over a bound that `isWithinBound` holds for; undefined where even none would not show it. */
+/** Returns the maximum violations for which `isWithinBound` holds. Undefined if even none would not show it. */
 export function maxViolations(
   n: number,
   share: number,
@@ -43,6 +43,6 @@ export function maxViolations(
   return held;
 }
 
-/** So many samples show a percentile to be within a bound that none of them is over. */
+/** Returns the number of samples that show a percentile if none of them violates the bound. */
 export const minSamples = (share: number, confidence = CONFIDENCE): number =>
   Math.ceil(Math.log(1 - confidence) / Math.log(share));

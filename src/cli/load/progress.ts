@@ -1,4 +1,4 @@
-// How a load is doing, now and then: what the last seconds were like.
+// Load progress: prints figures of the last interval at regular intervals.
 
 import type { Clock } from "../../core/clock.ts";
 import { createDistribution } from "./distribution.ts";
@@ -9,21 +9,24 @@ export interface ProgressOptions {
   readonly intervalMs: number;
   readonly clock: Clock;
   readonly ratePerSecond: number;
-  /** Warm-up and all. */
+  /** Total duration including the warm-up. */
   readonly totalMs: number;
 }
 
-/** @param events are told the same as what is returned, which also wants to be stopped */
+/**
+ * Starts printing. The returned events count calls and forward to `events`.
+ * The caller must call `stop` at the end.
+ */
 export function startProgress(
-  { show, intervalMs: everyMs, clock, ratePerSecond, totalMs }: ProgressOptions,
+  { show, intervalMs, clock, ratePerSecond, totalMs }: ProgressOptions,
   events: LoopEvents,
 ): LoopEvents & { stop(): void } {
-  const beganAtMs = clock.now();
-  let [running, sent, answered, failed] = [0, 0, 0, 0];
+  const startedAtMs = clock.now();
+  let [inFlight, sent, answered, failed] = [0, 0, 0, 0];
   let latenciesMs: number[] = [];
-  let cancel = next();
+  let cancel = scheduleNext();
 
-  function next(): () => void {
+  function scheduleNext(): () => void {
     return clock.setTimer(() => {
       const recent = createDistribution(latenciesMs);
       const latency =
@@ -31,28 +34,28 @@ export function startProgress(
           ? "no answers"
           : `p50 ${formatMs(recent.quantile(0.5))}, p99 ${formatMs(recent.quantile(0.99))}, max ${formatMs(recent.quantile(1))}`;
       show(
-        `${seconds(clock.now() - beganAtMs)} of ${seconds(totalMs)} s at ${formatRate(ratePerSecond)}/s: ${perSecond(sent)}/s sent, ${perSecond(answered)}/s answered, ${latency}, ${failed} failed, ${running} running`,
+        `${seconds(clock.now() - startedAtMs)} of ${seconds(totalMs)} s at ${formatRate(ratePerSecond)}/s: ${perSecond(sent)}/s sent, ${perSecond(answered)}/s answered, ${latency}, ${failed} failed, ${inFlight} in flight`,
       );
       [sent, answered, latenciesMs] = [0, 0, []];
-      cancel = next();
-    }, everyMs);
+      cancel = scheduleNext();
+    }, intervalMs);
   }
 
-  const perSecond = (count: number) => formatRate((1_000 * count) / everyMs);
+  const perSecond = (count: number) => formatRate((1_000 * count) / intervalMs);
   return {
-    sent(index, lateMs) {
-      running++;
+    sent(index, lagMs) {
+      inFlight++;
       sent++;
-      events.sent(index, lateMs);
+      events.sent(index, lagMs);
     },
     answered(index, latencyMs, reply) {
-      running--;
+      inFlight--;
       answered++;
       latenciesMs.push(latencyMs);
       events.answered(index, latencyMs, reply);
     },
     failed(index, latencyMs, error) {
-      running--;
+      inFlight--;
       failed++;
       events.failed(index, latencyMs, error);
     },

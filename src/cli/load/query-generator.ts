@@ -1,4 +1,4 @@
-// Short English queries for load: made from templates, so that there are thousands of different ones.
+// Query generator: creates thousands of distinct short English queries from templates.
 
 import { createRandom } from "./random.ts";
 
@@ -57,7 +57,7 @@ const THINGS = [
   "list",
 ];
 
-/** `count` different queries, the same for the same seed. */
+/** Generates `count` distinct queries. Equal seeds give equal queries. */
 export function generateQueries(count: number, seed: number): string[] {
   const random = createRandom(seed);
   const queries = new Set<string>();

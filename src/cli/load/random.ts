@@ -1,4 +1,4 @@
-// Seeded randomness for load: when calls are due, and what they ask.
+// Seeded randomness for a load: arrival times and the choice of inputs.
 
 import { seededRandom } from "../../toolchain/seeded-random.ts";
 

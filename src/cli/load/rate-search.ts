@@ -1,59 +1,59 @@
-// The highest rate that holds a bound: which rate to try next.
+// Rate search: chooses the next rate in a search for the highest rate that meets a bound.
 
-/** How far a search goes beyond what it was told to begin with. */
+/** Maximum number of steps beyond the initial range. */
 const MAX_EXPANSIONS = 5;
 const EXPANSION_FACTOR = 1.4;
 
 export interface RateSearch {
-  /** What to try; undefined when it is done. */
+  /** Rate of the next trial. Undefined when the search is done. */
   readonly nextRate: number | undefined;
-  /** The highest that held; undefined if none did. */
+  /** Highest rate that met the bound. Undefined if none did. */
   readonly highestRate: number | undefined;
-  /** Whether a trial at `next` held the bound. */
+  /** Records whether the trial at `nextRate` met the bound. */
   record(holds: boolean): void;
 }
 
 export interface RateSearchOptions {
-  /** Where to begin: a rate that should hold, and one that should not. */
+  /** Initial range: a rate that probably meets the bound, and one that probably does not. */
   readonly low: number;
   readonly high: number;
-  /** Ends when the lowest that failed is less than so many times the highest that held. */
+  /** The search ends when the ratio of the lowest failed to the highest successful rate is at most this. */
   readonly resolution: number;
 }
 
-/** A rate counts as failed when it fails twice: something else may have had the machine the first time. */
+/** Creates a search. A rate counts as failed after two failures, because other processes may have caused the first. */
 export function createRateSearch({ low, high, resolution }: RateSearchOptions): RateSearch {
   let held: number | undefined;
   let failed: number | undefined;
   let hasFailedOnce = false;
-  let stepsOut = 0;
-  let next: number | undefined = low;
+  let expansions = 0;
+  let nextRate: number | undefined = low;
 
-  function choose(): number | undefined {
+  function chooseNext(): number | undefined {
     if (held !== undefined && failed !== undefined)
       return failed / held <= resolution ? undefined : Math.sqrt(held * failed);
     if (held === low) return high;
-    if (stepsOut++ >= MAX_EXPANSIONS) return undefined;
+    if (expansions++ >= MAX_EXPANSIONS) return undefined;
     return held === undefined ? (failed ?? low) / EXPANSION_FACTOR : held * EXPANSION_FACTOR;
   }
 
   return {
     get nextRate() {
-      return next;
+      return nextRate;
     },
     get highestRate() {
       return held;
     },
     record(holds) {
-      if (next === undefined) return;
+      if (nextRate === undefined) return;
       if (!holds && !hasFailedOnce) {
         hasFailedOnce = true;
         return;
       }
       hasFailedOnce = false;
-      if (holds) held = next;
-      else failed = next;
-      next = choose();
+      if (holds) held = nextRate;
+      else failed = nextRate;
+      nextRate = chooseNext();
     },
   };
 }

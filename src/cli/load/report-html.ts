@@ -1,4 +1,4 @@
-// A load report as one HTML page: tables, the latencies' distribution, and how they went over time. Nothing is loaded from elsewhere.
+// HTML report: renders a load report as one self-contained page with tables and plots.
 
 import {
   renderHtmlTable,
@@ -30,14 +30,14 @@ export function renderReportHtml(report: LoadReport): string {
     highestRatePerSecond: highest,
     isInterrupted,
   } = report;
-  const found =
+  const searchResult =
     highest === undefined
       ? ""
       : highest === null
-        ? "No rate held the objective. "
-        : `The highest rate that holds the objective is ${formatRate(highest)} calls a second. `;
+        ? "No rate met the objective. "
+        : `The highest rate that meets the objective is ${formatRate(highest)} calls per second. `;
   return renderReportPage(`${model}: load`, [
-    `<p>${escapeXml(`${found}${isInterrupted ? "It was stopped before its end. " : ""}`)}Measured from ${escapeXml(startedAt)} on by edgetier ${escapeXml(edgetier)}. A latency is from a call's scheduled moment to the last byte of its answer.</p>`,
+    `<p>${escapeXml(`${searchResult}${isInterrupted ? "The load was stopped before its end. " : ""}`)}Started at ${escapeXml(startedAt)}, measured by edgetier ${escapeXml(edgetier)}. Latency is the time from a call's scheduled time to the last byte of its response.</p>`,
     `<p>${escapeXml(describeLoad(report)).replace("\n", "<br>")}</p>`,
     renderHtmlTable(TRIAL_HEADERS, trials.map(trialCells)),
     ...(trials.length > 1 ? [renderPlots([latencyByRate(trials)])] : []),
@@ -49,12 +49,12 @@ function renderTrial(trial: Trial, position: number): string[] {
   const { slo, warnings, errors, phases, generator, degraded } = trial;
   const lines = [...(slo === undefined ? [] : [formatVerdict(slo)]), ...warnings];
   const shares = [
-    ...trial.tiers.map((one) => ({ kind: "tier", ...one })),
-    ...trial.caches.map((one) => ({ kind: "cache", ...one })),
+    ...trial.tiers.map((tier) => ({ kind: "tier", ...tier })),
+    ...trial.caches.map((cache) => ({ kind: "cache", ...cache })),
     { kind: "degraded", name: "", ...degraded },
   ];
   return [
-    `<section>\n<h2>${formatRate(trial.ratePerSecond)} calls a second</h2>`,
+    `<section>\n<h2>${formatRate(trial.ratePerSecond)} calls per second</h2>`,
     ...lines.map((line) => `<p>${escapeXml(line)}</p>`),
     renderPlots(
       [histogramPlot, percentilePlot, latencyOverTime, rateOverTime].map((plot) =>
@@ -62,7 +62,7 @@ function renderTrial(trial: Trial, position: number): string[] {
       ),
     ),
     renderHtmlTable(
-      ["Latency", "", "At most (99 % sure)", "Samples above"],
+      ["Latency", "", "Upper bound (99 % confidence)", "Samples above"],
       trial.latency.percentiles.map(({ percentile, ms, atMostMs, samplesAbove }) => [
         `p${percentile}`,
         formatMs(ms),
@@ -74,19 +74,19 @@ function renderTrial(trial: Trial, position: number): string[] {
       ? []
       : [
           renderHtmlTable(
-            ["Error", "Calls", "For example"],
+            ["Error", "Calls", "Example"],
             errors.map(({ code, count, example }) => [code, count, example]),
           ),
         ]),
     renderHtmlTable(
-      ["Answers by", "", "Count", "Share"],
+      ["Source", "", "Answers", "Share"],
       shares.map(({ kind, name, count, share }) => [kind, name, count, formatPercent(share)]),
     ),
     ...(phases.length === 0
       ? []
       : [
           renderHtmlTable(
-            ["Server phase", "p50", "p99", "Answers that tell it"],
+            ["Server phase", "p50", "p99", "Samples"],
             phases.map(({ phase, p50Ms, p99Ms, samples }) => [
               phase,
               formatMs(p50Ms),
@@ -96,11 +96,11 @@ function renderTrial(trial: Trial, position: number): string[] {
           ),
         ]),
     renderHtmlTable(
-      ["The generator's own", "p50", "p99", "Max"],
+      ["Load generator", "p50", "p99", "Max"],
       [
-        ["sent late", generator.sendLagMs] as const,
-        ["waited for a connection", generator.connectionWaitMs] as const,
-      ].map(([what, { p50, p99, max }]) => [what, formatMs(p50), formatMs(p99), formatMs(max)]),
+        ["send lag", generator.sendLagMs] as const,
+        ["connection wait", generator.connectionWaitMs] as const,
+      ].map(([name, { p50, p99, max }]) => [name, formatMs(p50), formatMs(p99), formatMs(max)]),
     ),
     "</section>",
   ];
@@ -108,10 +108,10 @@ function renderTrial(trial: Trial, position: number): string[] {
 
 const whole = (value: number) => String(Math.round(value));
 const seconds = (value: number) => `${Number(value.toFixed(1))} s`;
-/** Of an axis of powers of ten. */
+/** Formats a tick of an axis of powers of ten. */
 const formatPowerOfTen = (exponent: number) => formatMs(10 ** exponent);
 
-/** Both ends of a bucket, so that a line makes steps. */
+/** Plots both ends of every bucket, so that the line has steps. */
 function histogramPlot({ histogram, latency, slo }: Trial, position: number): Plot {
   const points = histogram.flatMap(
     ({ fromMs, toMs, count }) =>
@@ -124,18 +124,18 @@ function histogramPlot({ histogram, latency, slo }: Trial, position: number): Pl
     ...points.map(([x]) => x),
     ...(slo === undefined ? [] : [Math.log10(slo.ms)]),
   ]);
-  const most = Math.max(1, ...histogram.map(({ count }) => count));
+  const maxCount = Math.max(1, ...histogram.map(({ count }) => count));
   return {
     id: `histogram-${position}`,
     title: "Latencies",
-    description: `How many of ${latency.samples} calls took how long; both ends of the scale are powers of ten.`,
+    description: `Histogram of the latencies of ${latency.samples} calls, with a logarithmic latency axis.`,
     x: { label: "latency", min: from, max: to, format: formatPowerOfTen },
-    y: { label: "calls", min: 0, max: most, format: whole },
+    y: { label: "calls", min: 0, max: maxCount, format: whole },
     series: [
       { name: "calls", kind: "line", color: 2, points },
       ...objectiveLine(slo, (ms) => [
         [Math.log10(ms), 0],
-        [Math.log10(ms), most],
+        [Math.log10(ms), maxCount],
       ]),
     ],
   };
@@ -143,7 +143,7 @@ function histogramPlot({ histogram, latency, slo }: Trial, position: number): Pl
 
 const MAX_NINES = 5;
 
-/** Each further tick is a nine more, so that the tail is as wide as the rest. */
+/** Plots quantiles with one more nine per tick, which stretches the tail. */
 function percentilePlot({ histogram, latency, slo }: Trial, position: number): Plot {
   let below = 0;
   const points = histogram.flatMap(({ toMs, count }): [number, number][] => {
@@ -208,7 +208,7 @@ function latencyOverTime({ series, slo, ...trial }: Trial, position: number): Pl
   return {
     id: `latency-over-time-${position}`,
     title: "Latency over time",
-    description: `Of the calls that were due in each ${series.stepSeconds} s.`,
+    description: `Percentiles of the calls that were due in each interval of ${series.stepSeconds} s.`,
     x: { label: "time", min: from, max: to, format: seconds },
     y: { label: "latency", min: yFrom, max: yTo, format: formatPowerOfTen },
     series: [
@@ -236,10 +236,10 @@ function rateOverTime({ series, seconds: to }: Trial, position: number): Plot {
   return {
     id: `rate-over-time-${position}`,
     title: "Rate over time",
-    description: `Calls due, answered and failed in each ${series.stepSeconds} s, as calls a second.`,
+    description: `Calls due, answered and failed in each interval of ${series.stepSeconds} s, as calls per second.`,
     x: { label: "time", min: 0, max: to, format: seconds },
     y: {
-      label: "calls a second",
+      label: "calls per second",
       min: 0,
       max: Math.max(1, ...Object.values(lines).flatMap((points) => points.map(([, y]) => y))),
       format: whole,
@@ -260,7 +260,7 @@ function latencyByRate(trials: readonly Trial[]): Plot {
           [
             trial.offeredPerSecond,
             Math.log10(
-              trial.latency.percentiles.find((one) => one.percentile === percentile)?.ms ??
+              trial.latency.percentiles.find((entry) => entry.percentile === percentile)?.ms ??
                 Number.NaN,
             ),
           ] as const,
@@ -275,8 +275,8 @@ function latencyByRate(trials: readonly Trial[]): Plot {
   return {
     id: "latency-by-rate",
     title: "Latency by rate",
-    description: "The p50 and p99 of each rate that was offered.",
-    x: { label: "calls a second offered", min: xFrom, max: xTo, format: whole },
+    description: "p50 and p99 of each offered rate.",
+    x: { label: "offered calls per second", min: xFrom, max: xTo, format: whole },
     y: { label: "latency", min: yFrom, max: yTo, format: formatPowerOfTen },
     series: [
       { name: "p99", kind: "line", color: 1, points: p99 },

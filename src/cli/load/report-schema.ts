@@ -1,4 +1,4 @@
-// What `edgetier bench --json` prints. Milliseconds are from the scheduled moment of a call to the last byte of its answer.
+// Load report schema: the output of `edgetier bench --json`. Latencies run from a call's scheduled time to its last byte.
 
 import * as z from "zod";
 import { ARRIVALS } from "./arrivals.ts";
@@ -7,36 +7,34 @@ const milliseconds = z.number();
 const count = z.int().min(0);
 const share = z.number().min(0).max(1);
 
-/** Counts by name: tiers, cache layers. */
+/** Counts by name of a tier or cache layer. */
 const countedNames = z.array(z.object({ name: z.string(), count, share }));
 
 const spread = z.object({ p50: milliseconds, p99: milliseconds, max: milliseconds });
 
 export const percentileSchema = z.object({
-  percentile: z.number().meta({ description: "99 for the p99." }),
+  percentile: z.number().meta({ description: "Percentile; 99 is the p99." }),
   ms: milliseconds,
   atMostMs: milliseconds.nullable().meta({
     description:
-      "What bounds the percentile of all answers with 99 % confidence; null where there are too few samples.",
+      "Upper bound of the percentile of all responses with 99 % confidence. Null with too few samples.",
   }),
   samplesAbove: count,
 });
 
 export const trialSchema = z.object({
   ratePerSecond: z.number(),
-  seconds: z.number().meta({ description: "Measured, without the warm-up." }),
+  seconds: z.number().meta({ description: "Measured duration without the warm-up." }),
   scheduled: count,
   offeredPerSecond: z.number(),
-  achievedPerSecond: z
-    .number()
-    .meta({ description: "Answers that came within the time measured." }),
+  achievedPerSecond: z.number().meta({ description: "Answers within the measured time." }),
   answered: count,
-  failed: count.meta({ description: "Time-outs are none of these." }),
+  failed: count.meta({ description: "Failed calls, without timeouts." }),
   timedOut: count,
-  unfinished: count.meta({ description: "Were running when the load was stopped." }),
+  unfinished: count.meta({ description: "Calls in flight when the load was stopped." }),
   latency: z.object({
     samples: count.meta({
-      description: "Answers, and time-outs with the time after which they were given up.",
+      description: "Answers and timeouts. A timeout counts with its time limit.",
     }),
     minMs: milliseconds.nullable(),
     meanMs: milliseconds.nullable(),
@@ -49,10 +47,10 @@ export const trialSchema = z.object({
       percentile: z.number(),
       confidence: share,
       samples: count,
-      over: count.meta({ description: "Were slower, failed or timed out." }),
+      over: count.meta({ description: "Calls that were slower, failed or timed out." }),
       mostOver: count.nullable().meta({
         description:
-          "So many may be over that the objective is shown to be held; null: too few samples for that even with none.",
+          "Maximum violations with which the objective is shown to be met. Null if the samples are too few even without one.",
       }),
       verdict: z.enum(["held", "not shown", "missed"]),
     })
@@ -60,13 +58,13 @@ export const trialSchema = z.object({
   generator: z.object({
     sendLagMs: spread.meta({
       description:
-        "How late calls were sent: the generator's own doing, and part of every latency.",
+        "Delay of sends behind the schedule. The generator causes it, and latencies include it.",
     }),
     connectionWaitMs: spread.meta({
-      description: "Until a connection was free: the server's doing, or that of --connections.",
+      description: "Wait for a free connection, caused by the server or by --connections.",
     }),
     connectionsOpened: count,
-    cores: z.number().meta({ description: "Of processor time taken." }),
+    cores: z.number().meta({ description: "Processor time of the generator, in cores." }),
   }),
   errors: z.array(z.object({ code: z.string(), count, example: z.string() })),
   degraded: z.object({ count, share }),
@@ -76,7 +74,7 @@ export const trialSchema = z.object({
     .array(
       z.object({ phase: z.string(), samples: count, p50Ms: milliseconds, p99Ms: milliseconds }),
     )
-    .meta({ description: "By the answers' `server-timing`." }),
+    .meta({ description: "Phases in the responses' `server-timing`." }),
   histogram: z.array(z.object({ fromMs: milliseconds, toMs: milliseconds, count })),
   series: z.object({
     stepSeconds: z.number(),
@@ -95,7 +93,7 @@ export const trialSchema = z.object({
 });
 
 export const loadReportSchema = z.object({
-  edgetier: z.string().meta({ description: "Version." }),
+  edgetier: z.string().meta({ description: "Version of edgetier." }),
   startedAt: z.iso.datetime(),
   url: z.string(),
   model: z.string(),
@@ -109,7 +107,7 @@ export const loadReportSchema = z.object({
   warmUpSeconds: z.number(),
   trials: z.array(trialSchema),
   highestRatePerSecond: z.number().nullable().optional().meta({
-    description: "Of a search: the highest rate that holds the objective; null: none did.",
+    description: "Highest rate that meets the objective, in a search. Null if none did.",
   }),
   isInterrupted: z.boolean(),
 });

@@ -1,4 +1,4 @@
-// A load report for a terminal.
+// Text report: renders a load report for the terminal.
 
 import { renderTable } from "../output.ts";
 import { formatMs, formatRate } from "./progress.ts";
@@ -14,7 +14,7 @@ export function renderReportText(report: LoadReport): string {
   return [describeLoad(report), ...body, ...renderEnding(report)].join("\n\n");
 }
 
-/** What was asked of whom, and how. */
+/** Describes the target and the settings of the load. */
 export function describeLoad({
   url,
   model,
@@ -27,12 +27,12 @@ export function describeLoad({
   timeoutMs,
   warmUpSeconds,
 }: LoadReport): string {
-  const asked = `${model} at ${url}, by ${protocol}: ${inputs.count} inputs (${inputs.source}), cache: ${cache}`;
-  return `${asked}\n${arrivals} arrivals, seed ${seed}; at most ${connections} connections; given up after ${timeoutMs} ms; a warm-up of ${warmUpSeconds} s before each rate is not counted`;
+  const target = `${model} at ${url}, protocol ${protocol}: ${inputs.count} inputs (${inputs.source}), cache: ${cache}`;
+  return `${target}\n${arrivals} arrivals, seed ${seed}; at most ${connections} connections; timeout ${timeoutMs} ms; warm-up ${warmUpSeconds} s before each rate (not counted)`;
 }
 
-const percentileOf = ({ latency }: Trial, wanted: number): Percentile | undefined =>
-  latency.percentiles.find(({ percentile }) => percentile === wanted);
+const findPercentile = ({ latency }: Trial, percentile: number): Percentile | undefined =>
+  latency.percentiles.find((entry) => entry.percentile === percentile);
 const formatMsOrDash = (ms: number | null | undefined) =>
   ms === null || ms === undefined ? "-" : formatMs(ms);
 export const formatPercent = (share: number): string =>
@@ -47,7 +47,7 @@ export const TRIAL_HEADERS = [
   "p50",
   "p90",
   "p99",
-  "p99 at most",
+  "p99 bound",
   "p99.9",
   "Max",
   "Over",
@@ -56,7 +56,7 @@ export const TRIAL_HEADERS = [
 
 export function trialCells(trial: Trial): string[] {
   const { offeredPerSecond, achievedPerSecond, scheduled, failed, timedOut, latency, slo } = trial;
-  const ms = (percentile: number) => formatMsOrDash(percentileOf(trial, percentile)?.ms);
+  const ms = (percentile: number) => formatMsOrDash(findPercentile(trial, percentile)?.ms);
   const counts = [scheduled, failed, timedOut].map(String);
   return [
     formatRate(offeredPerSecond),
@@ -65,7 +65,7 @@ export function trialCells(trial: Trial): string[] {
     ms(50),
     ms(90),
     ms(99),
-    formatMsOrDash(percentileOf(trial, 99)?.atMostMs),
+    formatMsOrDash(findPercentile(trial, 99)?.atMostMs),
     ms(99.9),
     formatMsOrDash(latency.maxMs),
     slo === undefined ? "-" : String(slo.over),
@@ -77,80 +77,83 @@ const renderTrialsTable = (trials: readonly Trial[]) =>
   renderTable([TRIAL_HEADERS.map((head) => head.toUpperCase()), ...trials.map(trialCells)]);
 
 function renderTrialDetails(trial: Trial): string[] {
-  const {
-    offeredPerSecond,
-    achievedPerSecond,
-    seconds,
-    scheduled,
-    answered,
-    failed,
-    timedOut,
-    unfinished,
-    generator,
-    latency,
-    degraded,
-    errors,
-  } = trial;
-  const rates = [
-    ["offered", `${formatRate(offeredPerSecond)}/s`, `${scheduled} calls in ${seconds} s`],
-    [
-      "answered",
-      `${formatRate(achievedPerSecond)}/s`,
-      `${answered} answered, ${failed} failed, ${timedOut} timed out${unfinished === 0 ? "" : `, ${unfinished} not ended`}`,
-    ],
-  ];
-  const lag = [
-    [
-      "sent late",
-      `p50 ${formatMs(generator.sendLagMs.p50)}, p99 ${formatMs(generator.sendLagMs.p99)}, max ${formatMs(generator.sendLagMs.max)}`,
-      `${generator.cores.toFixed(2)} cores taken, ${generator.connectionsOpened} connections opened`,
-    ],
-  ];
-  const percentiles = latency.percentiles.map(({ percentile, ms, atMostMs, samplesAbove }) => [
-    `p${percentile}`,
-    formatMs(ms),
-    formatMsOrDash(atMostMs),
-    samplesAbove,
-  ]);
+  const { degraded, errors, slo, tiers, caches } = trial;
   return [
-    renderTable([...rates, ...lag]),
-    renderTable([
-      ["LATENCY", "", "AT MOST (99 % SURE)", "SAMPLES ABOVE"],
-      ...percentiles,
-      ["max", formatMsOrDash(latency.maxMs)],
-    ]),
-    ...(trial.slo === undefined ? [] : [formatVerdict(trial.slo)]),
+    renderRates(trial),
+    renderLatency(trial),
+    ...(slo === undefined ? [] : [formatVerdict(slo)]),
     ...(errors.length === 0
       ? []
       : [
           renderTable([
-            ["ERROR", "CALLS", "FOR EXAMPLE"],
+            ["ERROR", "CALLS", "EXAMPLE"],
             ...errors.map(({ code, count, example }) => [code, count, example]),
           ]),
         ]),
-    ...named("TIER", trial.tiers),
-    ...named("CACHE", trial.caches),
+    ...renderCounts("TIER", tiers),
+    ...renderCounts("CACHE", caches),
     ...(degraded.count === 0
       ? []
       : [`degraded: ${degraded.count} (${formatPercent(degraded.share)})`]),
-    ...(trial.phases.length === 0
-      ? []
-      : [
-          renderTable([
-            ["SERVER PHASE", "P50", "P99", "ANSWERS THAT TELL IT"],
-            ...trial.phases.map(({ phase, p50Ms, p99Ms, samples }) => [
-              phase,
-              formatMs(p50Ms),
-              formatMs(p99Ms),
-              samples,
-            ]),
-          ]),
-        ]),
+    ...renderPhases(trial),
     ...warningLines(trial),
   ];
 }
 
-const named = (head: string, rows: Trial["tiers"]): string[] =>
+function renderRates({
+  offeredPerSecond,
+  achievedPerSecond,
+  seconds,
+  scheduled,
+  answered,
+  failed,
+  timedOut,
+  unfinished,
+  generator: { sendLagMs, cores, connectionsOpened },
+}: Trial): string {
+  return renderTable([
+    ["offered", `${formatRate(offeredPerSecond)}/s`, `${scheduled} calls in ${seconds} s`],
+    [
+      "answered",
+      `${formatRate(achievedPerSecond)}/s`,
+      `${answered} answered, ${failed} failed, ${timedOut} timed out${unfinished === 0 ? "" : `, ${unfinished} unfinished`}`,
+    ],
+    [
+      "send lag",
+      `p50 ${formatMs(sendLagMs.p50)}, p99 ${formatMs(sendLagMs.p99)}, max ${formatMs(sendLagMs.max)}`,
+      `${cores.toFixed(2)} cores used, ${connectionsOpened} connections opened`,
+    ],
+  ]);
+}
+
+const renderLatency = ({ latency }: Trial): string =>
+  renderTable([
+    ["LATENCY", "", "UPPER BOUND (99 % CONFIDENCE)", "SAMPLES ABOVE"],
+    ...latency.percentiles.map(({ percentile, ms, atMostMs, samplesAbove }) => [
+      `p${percentile}`,
+      formatMs(ms),
+      formatMsOrDash(atMostMs),
+      samplesAbove,
+    ]),
+    ["max", formatMsOrDash(latency.maxMs)],
+  ]);
+
+const renderPhases = ({ phases }: Trial): string[] =>
+  phases.length === 0
+    ? []
+    : [
+        renderTable([
+          ["SERVER PHASE", "P50", "P99", "SAMPLES"],
+          ...phases.map(({ phase, p50Ms, p99Ms, samples }) => [
+            phase,
+            formatMs(p50Ms),
+            formatMs(p99Ms),
+            samples,
+          ]),
+        ]),
+      ];
+
+const renderCounts = (head: string, rows: Trial["tiers"]): string[] =>
   rows.length === 0
     ? []
     : [
@@ -171,9 +174,9 @@ export function formatVerdict({
 }: NonNullable<Trial["slo"]>): string {
   const allowed =
     mostOver === null
-      ? "too few samples to show it even with none"
-      : `${mostOver} may be, to show it with ${formatPercent(confidence)} confidence`;
-  return `objective: p${percentile} within ${ms} ms: ${verdict} (${over} of ${samples} calls were over it or failed; ${allowed})`;
+      ? "too few samples to show the objective even without violations"
+      : `at most ${mostOver} allowed to show the objective with ${formatPercent(confidence)} confidence`;
+  return `objective: p${percentile} within ${ms} ms: ${verdict} (${over} of ${samples} calls exceeded it or failed; ${allowed})`;
 }
 
 const warningLines = ({ warnings, ratePerSecond }: Trial): string[] =>
@@ -184,16 +187,16 @@ const warningLines = ({ warnings, ratePerSecond }: Trial): string[] =>
       ];
 
 function renderEnding({ highestRatePerSecond, isInterrupted }: LoadReport): string[] {
-  const found =
+  const searchResult =
     highestRatePerSecond === undefined
       ? []
       : [
           highestRatePerSecond === null
-            ? "No rate held the objective."
-            : `highest rate that holds the objective: ${formatRate(highestRatePerSecond)}/s`,
+            ? "No rate met the objective."
+            : `highest rate that meets the objective: ${formatRate(highestRatePerSecond)}/s`,
         ];
   return [
-    ...found,
-    ...(isInterrupted ? ["Stopped before its end: what was measured until then."] : []),
+    ...searchResult,
+    ...(isInterrupted ? ["Stopped before its end; the figures cover the time until then."] : []),
   ];
 }

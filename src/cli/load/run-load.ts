@@ -1,4 +1,4 @@
-// A load test: one trial after the other, at given rates or in search of the highest that holds the objective.
+// Load test: runs trials at given rates, or searches the highest rate that meets the objective.
 
 import { cliErrors } from "../errors.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
@@ -18,13 +18,14 @@ import { type Objective, summarizeTrial } from "./summarize-trial.ts";
 export interface LoadPlan {
   readonly arrivals: Arrivals;
   readonly seed: number;
-  /** What is measured, of each trial, after what is not. */
+  /** Measured duration of each trial, after the warm-up. */
   readonly durationMs: number;
+  /** Duration at the same rate that does not count. */
   readonly warmUpMs: number;
   readonly timeoutMs: number;
   readonly connections: number;
   readonly objective: Objective | undefined;
-  /** One trial each; or the highest that holds the objective, beginning near `startRate`. */
+  /** One trial per fixed rate, or a search from `startRate` for the highest rate that meets the objective. */
   readonly rates:
     | { readonly kind: "fixed"; readonly ratesPerSecond: readonly number[] }
     | {
@@ -37,9 +38,9 @@ export interface LoadPlan {
 export interface LoadDependencies {
   readonly send: Sender;
   readonly calls: readonly Call[];
-  /** What stays on the screen. */
+  /** Prints a permanent line. */
   readonly log: (line: string) => void;
-  /** How it goes: in place of what was shown before. */
+  /** Shows a progress line that replaces the previous one. */
   readonly showProgress: (line: string) => void;
   readonly progressIntervalMs: number;
   readonly signal: AbortSignal;
@@ -49,17 +50,17 @@ export interface LoadDependencies {
 
 export interface LoadResult {
   readonly trials: readonly Trial[];
-  /** Of a search; null where none held. */
+  /** Result of a search. Null if no rate met the objective. */
   readonly highestRatePerSecond?: number | null;
 }
 
-/** More would not fit into memory. */
+/** Memory limits the number of recorded calls. */
 export const MAX_CALLS = 5_000_000;
 const SEARCH_RESOLUTION = 1.05;
-/** Where a search begins: shares of what callers get who wait for their answers; or factors of what it was told. */
-const [FIRST_LOW, FIRST_HIGH, NEAR_HIGH] = [0.6, 1.05, 1.4];
+/** Initial range of a search: shares of the closed loop's rate; or `startRate` and its multiple. */
+const [LOW_SHARE, HIGH_SHARE, START_RATE_FACTOR] = [0.6, 1.05, 1.4];
 const [CAPACITY_CALLERS, CAPACITY_SECONDS] = [64, 2];
-/** Of the samples that show a percentile with none over: one may be over (1.44), and fewer may come than are due. */
+/** Factor on the samples that show a percentile without violations. One violation takes 1.44, and calls may be lost. */
 const SAMPLES_MARGIN = 1.75;
 
 export async function runLoad(plan: LoadPlan, tools: LoadDependencies): Promise<LoadResult> {
@@ -89,53 +90,51 @@ async function findHighestRate(
   measure: (rate: number, durationMs: number) => Promise<Trial>,
   random: Random,
 ): Promise<number | null> {
-  const { signal, log: tell } = tools;
+  const { signal, log } = tools;
   const { low, high } =
     startRate === undefined
       ? await measureSearchRange(tools, plan, random)
-      : { low: startRate, high: startRate * NEAR_HIGH };
+      : { low: startRate, high: startRate * START_RATE_FACTOR };
   const search = createRateSearch({ low, high, resolution: SEARCH_RESOLUTION });
   const samples = SAMPLES_MARGIN * minSamples(objective.percentile / 100);
   while (search.nextRate !== undefined && !signal.aborted) {
     const rate = search.nextRate;
     const { slo } = await measure(rate, Math.max(plan.durationMs, (1_000 * samples) / rate));
-    if (signal.aborted) break; // half a trial says nothing about its rate
+    if (signal.aborted) break; // an incomplete trial shows nothing about its rate
     const holds = slo?.verdict === "held";
-    tell(
-      `${formatRate(rate)}/s ${holds ? "hold" : "do not hold"} a p${objective.percentile} of ${objective.ms} ms: ${slo?.over} of ${slo?.samples} over`,
+    log(
+      `${formatRate(rate)}/s ${holds ? "meets" : "does not meet"} a p${objective.percentile} of ${objective.ms} ms: ${slo?.over} violations in ${slo?.samples} calls`,
     );
     search.record(holds);
   }
   return search.highestRate ?? null;
 }
 
-/** @throws what the server refuses a call with */
+/** Estimates the capacity with a closed loop. @throws the server's error if it rejects a call */
 async function measureSearchRange(
-  { send, calls, signal, log: tell }: LoadDependencies,
+  { send, calls, signal, log }: LoadDependencies,
   { connections, timeoutMs }: LoadPlan,
   random: Random,
 ): Promise<{ readonly low: number; readonly high: number }> {
   const callers = Math.min(CAPACITY_CALLERS, connections);
-  tell(
-    `${callers} callers that wait for their answers, for ${CAPACITY_SECONDS} s, to find where to begin`,
-  );
-  const remedy = `${callers} callers at once are too many for it: say with --rate where to begin.`;
+  log(`estimating the capacity with ${callers} concurrent callers for ${CAPACITY_SECONDS} s`);
+  const remedy = `${callers} concurrent callers overload the server. Pass --rate to set the start of the search.`;
   const call = async () => {
     const reply = await send(random.pick(calls), { timeoutMs }).catch((error: unknown) => {
       if (signal.aborted) return undefined;
       throw cliErrors.edgeRefused(
         "no_answer",
         504,
-        `A call was not answered: ${reasonOf(error)}.`,
+        `The server did not respond to a call: ${reasonOf(error)}.`,
         remedy,
       );
     });
-    const refusal = reply && parseReplyError(reply);
-    if (refusal !== undefined)
+    const replyError = reply && parseReplyError(reply);
+    if (replyError !== undefined)
       throw cliErrors.edgeRefused(
-        refusal.code ?? "edge_refused",
+        replyError.code ?? "edge_refused",
         reply?.status ?? 0,
-        refusal.detail,
+        replyError.detail,
         remedy,
       );
   };
@@ -144,7 +143,7 @@ async function measureSearchRange(
     durationSeconds: CAPACITY_SECONDS,
     signal,
   });
-  return { low: capacity * FIRST_LOW, high: capacity * FIRST_HIGH };
+  return { low: capacity * LOW_SHARE, high: capacity * HIGH_SHARE };
 }
 
 async function runTrial(
@@ -153,8 +152,8 @@ async function runTrial(
   {
     send,
     calls,
-    showProgress: show,
-    progressIntervalMs: showEveryMs,
+    showProgress,
+    progressIntervalMs,
     signal,
     clock = systemClock,
     loop = {},
@@ -166,11 +165,11 @@ async function runTrial(
   const dueMs = scheduleArrivalsMs(arrivals, ratePerSecond, totalMs, random);
   const record = new LoadRecord(dueMs, parseReply);
   const progress = startProgress(
-    { show, intervalMs: showEveryMs, clock, ratePerSecond, totalMs },
+    { show: showProgress, intervalMs: progressIntervalMs, clock, ratePerSecond, totalMs },
     record,
   );
   const [cpuBefore, openedBefore] = [process.threadCpuUsage(), send.openedConnections()];
-  const tookMs = await openLoop(
+  const elapsedMs = await openLoop(
     dueMs,
     async () => await send(random.pick(calls), { timeoutMs }),
     progress,
@@ -181,11 +180,11 @@ async function runTrial(
   return summarizeTrial(record, {
     ratePerSecond,
     fromMs: warmUpMs,
-    untilMs: signal.aborted ? Math.min(Math.max(tookMs, warmUpMs), totalMs) : totalMs,
+    untilMs: signal.aborted ? Math.min(Math.max(elapsedMs, warmUpMs), totalMs) : totalMs,
     objective,
     generator: {
       connectionsOpened: send.openedConnections() - openedBefore,
-      cores: tookMs === 0 ? 0 : (user + system) / 1_000 / tookMs,
+      cores: elapsedMs === 0 ? 0 : (user + system) / 1_000 / elapsedMs,
     },
   });
 }

@@ -1,4 +1,4 @@
-// One trial's figures, from the record of its calls.
+// Trial summary: computes one trial's figures from the record of its calls.
 
 import { CONFIDENCE, maxViolations } from "./percentile-bound.ts";
 import { type Distribution, createDistribution, computeHistogram } from "./distribution.ts";
@@ -8,13 +8,13 @@ import { findWarnings } from "./warnings.ts";
 
 export interface Objective {
   readonly ms: number;
-  /** 99: of 100 calls, 99 are to be answered within `ms`. */
+  /** Percentage of calls that must be answered within `ms`. */
   readonly percentile: number;
 }
 
 export interface TrialContext {
   readonly ratePerSecond: number;
-  /** The part of the schedule that counts. */
+  /** Start of the measured part of the schedule. */
   readonly fromMs: number;
   readonly untilMs: number;
   readonly objective: Objective | undefined;
@@ -24,20 +24,20 @@ export interface TrialContext {
 const PERCENTILES = [50, 90, 99, 99.9];
 const MAX_SERIES_POINTS = 60;
 
-export function summarizeTrial(record: LoadRecord, facts: TrialContext): Trial {
-  const { fromMs, untilMs, ratePerSecond, objective, generator } = facts;
+export function summarizeTrial(record: LoadRecord, context: TrialContext): Trial {
+  const { fromMs, untilMs, ratePerSecond, objective, generator } = context;
   const seconds = Math.max(0, untilMs - fromMs) / 1_000;
-  const counted = (index: number) =>
+  const isCounted = (index: number) =>
     (record.dueMs[index] ?? -1) >= fromMs &&
     (record.dueMs[index] ?? untilMs) < untilMs &&
     record.outcome[index] !== CALL_OUTCOMES.unsent;
   const countedWith = (outcome: number) => (index: number) =>
-    counted(index) && record.outcome[index] === outcome;
+    isCounted(index) && record.outcome[index] === outcome;
   const isAnswered = countedWith(CALL_OUTCOMES.answered);
   const latencies = createDistribution(
     selectValues(record.latencyMs, anyOf(isAnswered, countedWith(CALL_OUTCOMES.timedOut))),
   );
-  const scheduled = countCalls(record, counted);
+  const scheduled = countCalls(record, isCounted);
   const answered = countCalls(record, isAnswered);
   const degraded = countCalls(record, (index) => isAnswered(index) && record.degraded[index] === 1);
   const inTime = countCalls(
@@ -59,9 +59,9 @@ export function summarizeTrial(record: LoadRecord, facts: TrialContext): Trial {
     latency: computeLatency(latencies, objective),
     ...(objective === undefined
       ? {}
-      : { slo: computeVerdict(record, counted, objective, untilMs) }),
+      : { slo: computeVerdict(record, isCounted, objective, untilMs) }),
     generator: {
-      sendLagMs: computeSpread(selectValues(record.sendLagMs, counted)),
+      sendLagMs: computeSpread(selectValues(record.sendLagMs, isCounted)),
       connectionWaitMs: computeSpread(selectValues(record.connectionWaitMs, isAnswered)),
       connectionsOpened: generator.connectionsOpened,
       cores: rounded(generator.cores),
@@ -74,12 +74,12 @@ export function summarizeTrial(record: LoadRecord, facts: TrialContext): Trial {
     caches: computeShares(record.caches, isAnswered, answered),
     phases: computePhases(record, isAnswered),
     histogram: computeHistogram(latencies),
-    series: computeSeries(record, facts),
+    series: computeSeries(record, context),
   };
   return { ...trial, warnings: findWarnings(trial) };
 }
 
-/** Five digits are more than such a measurement can bear. */
+/** Rounds to five digits, which exceeds the precision of the measurement. */
 const rounded = (value: number): number =>
   Number.isFinite(value) ? Number(value.toPrecision(5)) : 0;
 const roundedOrNull = (value: number | undefined): number | null =>
@@ -90,21 +90,21 @@ const isBetween = (value: number, from: number, until: number) => value >= from 
 
 type CallFilter = (index: number) => boolean;
 const anyOf =
-  (one: CallFilter, other: CallFilter): CallFilter =>
+  (first: CallFilter, second: CallFilter): CallFilter =>
   (index) =>
-    one(index) || other(index);
+    first(index) || second(index);
 const endedAtMs = ({ dueMs, latencyMs }: LoadRecord, index: number) =>
   (dueMs[index] ?? Number.NaN) + (latencyMs[index] ?? Number.NaN);
 
-function countCalls({ calls }: LoadRecord, which: CallFilter): number {
+function countCalls({ calls }: LoadRecord, filter: CallFilter): number {
   let count = 0;
-  for (let index = 0; index < calls; index++) if (which(index)) count++;
+  for (let index = 0; index < calls; index++) if (filter(index)) count++;
   return count;
 }
 
-function selectValues(column: Float32Array | Float64Array, which: CallFilter): number[] {
+function selectValues(column: Float32Array | Float64Array, filter: CallFilter): number[] {
   const values: number[] = [];
-  for (const [index, value] of column.entries()) if (which(index)) values.push(value);
+  for (const [index, value] of column.entries()) if (filter(index)) values.push(value);
   return values;
 }
 
@@ -112,11 +112,11 @@ function computeLatency(
   latencies: Distribution,
   objective: Objective | undefined,
 ): Trial["latency"] {
-  const { count: n, values } = latencies;
-  const wanted = [
+  const { count, values } = latencies;
+  const shownPercentiles = [
     ...new Set([...PERCENTILES, ...(objective === undefined ? [] : [objective.percentile])]),
   ].toSorted((a, b) => a - b);
-  const percentiles = wanted.map((percentile): Percentile => {
+  const percentiles = shownPercentiles.map((percentile): Percentile => {
     const ms = latencies.quantile(percentile / 100);
     return {
       percentile,
@@ -125,20 +125,20 @@ function computeLatency(
       samplesAbove: latencies.countAbove(ms),
     };
   });
-  const mean = values.reduce((sum, value) => sum + value, 0) / n;
+  const mean = values.reduce((sum, value) => sum + value, 0) / count;
   return {
-    samples: n,
+    samples: count,
     minMs: roundedOrNull(values[0]),
     meanMs: roundedOrNull(mean),
     maxMs: roundedOrNull(values.at(-1)),
-    percentiles: n === 0 ? [] : percentiles,
+    percentiles: count === 0 ? [] : percentiles,
   };
 }
 
-/** What failed or was given up is over any bound; so is what had been running for longer when the load was stopped. */
+/** Compares the calls with the objective. Failures and timeouts violate it, and so do calls in flight for longer at the stop. */
 function computeVerdict(
   record: LoadRecord,
-  counted: CallFilter,
+  isCounted: CallFilter,
   { ms, percentile }: Objective,
   untilMs: number,
 ): NonNullable<Trial["slo"]> {
@@ -153,10 +153,10 @@ function computeVerdict(
   const samples = countCalls(
     record,
     (index) =>
-      counted(index) && (record.outcome[index] !== CALL_OUTCOMES.inFlight || isTooOld(index)),
+      isCounted(index) && (record.outcome[index] !== CALL_OUTCOMES.inFlight || isTooOld(index)),
   );
-  const over = countCalls(record, (index) => counted(index) && isOver(index));
-  const most = maxViolations(samples, percentile / 100);
+  const over = countCalls(record, (index) => isCounted(index) && isOver(index));
+  const maxOver = maxViolations(samples, percentile / 100);
   const isMissed = samples === 0 || over > samples * (1 - percentile / 100);
   return {
     ms,
@@ -164,8 +164,8 @@ function computeVerdict(
     confidence: CONFIDENCE,
     samples,
     over,
-    mostOver: most ?? null,
-    verdict: most !== undefined && over <= most ? "held" : isMissed ? "missed" : "not shown",
+    mostOver: maxOver ?? null,
+    verdict: maxOver !== undefined && over <= maxOver ? "held" : isMissed ? "missed" : "not shown",
   };
 }
 
@@ -178,28 +178,28 @@ function computeSpread(samples: readonly number[]): Trial["generator"]["sendLagM
   };
 }
 
-const computeShares = (column: NameColumn, which: CallFilter, all: number): Trial["tiers"] =>
-  column.count(which).map(({ name, count }) => ({ name, count, share: shareOf(count, all) }));
+const computeShares = (column: NameColumn, filter: CallFilter, all: number): Trial["tiers"] =>
+  column.count(filter).map(({ name, count }) => ({ name, count, share: shareOf(count, all) }));
 
-function computePhases({ phasesMs }: LoadRecord, which: CallFilter): Trial["phases"] {
+function computePhases({ phasesMs }: LoadRecord, filter: CallFilter): Trial["phases"] {
   return [...phasesMs].flatMap(([phase, column]) => {
-    const told = createDistribution(
-      selectValues(column, (index) => which(index) && !Number.isNaN(column[index])),
+    const durations = createDistribution(
+      selectValues(column, (index) => filter(index) && !Number.isNaN(column[index])),
     );
-    return told.count === 0
+    return durations.count === 0
       ? []
       : [
           {
             phase,
-            samples: told.count,
-            p50Ms: rounded(told.quantile(0.5)),
-            p99Ms: rounded(told.quantile(0.99)),
+            samples: durations.count,
+            p50Ms: rounded(durations.quantile(0.5)),
+            p99Ms: rounded(durations.quantile(0.99)),
           },
         ];
   });
 }
 
-/** Calls by when they were due; answers and failures by when they came. */
+/** Computes figures by interval: offered calls by due time, answers and failures by end time. */
 function computeSeries(record: LoadRecord, { fromMs, untilMs }: TrialContext): Trial["series"] {
   const stepMs = chooseStepMs((untilMs - fromMs) / MAX_SERIES_POINTS);
   const bins = Array.from({ length: Math.max(0, Math.ceil((untilMs - fromMs) / stepMs)) }, () => ({
@@ -232,10 +232,12 @@ function computeSeries(record: LoadRecord, { fromMs, untilMs }: TrialContext): T
   return { stepSeconds: stepMs / 1_000, points };
 }
 
-/** 100 ms, 200, 500, a second and so on: the first that is no shorter. */
-function chooseStepMs(leastMs: number): number {
+/** Chooses the shortest of 100 ms, 200 ms, 500 ms, 1 s and so on that is at least `minMs`. */
+function chooseStepMs(minMs: number): number {
   for (let decadeMs = 100; ; decadeMs *= 10) {
-    const step = [1, 2, 5].map((factor) => factor * decadeMs).find((one) => one >= leastMs);
+    const step = [1, 2, 5]
+      .map((factor) => factor * decadeMs)
+      .find((candidate) => candidate >= minMs);
     if (step !== undefined) return step;
   }
 }

@@ -1,9 +1,10 @@
-// What is asked, and by which protocol: the calls of a load, all made beforehand, so that making them costs nothing while it runs.
+// Load target: prepares all calls of a load before it starts, so that building them costs no time during the load.
 
 import { cliErrors } from "../errors.ts";
 import * as z from "zod";
 import type { CacheMode } from "../../cache/cache-policy.ts";
 import { reasonOf } from "../../core/errors.ts";
+import { tryParseJson } from "../../core/json.ts";
 import { DATATYPES, type NamedTensors, type TensorSpec } from "../../core/tensor.ts";
 import { EMBEDDINGS_PATH } from "../../protocol/embeddings.ts";
 import { toMessageHeaders } from "../../protocol/open-inference-http.ts";
@@ -22,20 +23,23 @@ import {
 } from "./inputs.ts";
 import { parseReplyError } from "./parse-reply.ts";
 
-/** predict: POST /v1/models/{model}/predict. embeddings: POST /v1/embeddings. infer: POST /v2/models/{model}/infer, tensors as bytes. */
+/**
+ * Protocols. `predict`: POST /v1/models/{model}/predict. `embeddings`: POST /v1/embeddings.
+ * `infer`: POST /v2/models/{model}/infer, with binary tensors.
+ */
 export const PROTOCOLS = ["predict", "embeddings", "infer"] as const;
 export type Protocol = (typeof PROTOCOLS)[number];
 
 export interface TargetOptions {
   readonly url: string;
   readonly model: string;
-  /** By the model's task where it is left out. */
+  /** Undefined selects the protocol by the model's task. */
   readonly protocol: Protocol | undefined;
-  /** One input a line; made up where there is neither this nor `file`. */
+  /** File with one input per line. Without it and `file`, inputs are generated. */
   readonly inputs: string | undefined;
   readonly file: string | undefined;
   readonly cache: Extract<CacheMode, "use" | "bypass" | "refresh">;
-  /** Go with every call. */
+  /** Headers of every call. */
   readonly headers: Readonly<Record<string, string>>;
   readonly seed: number;
 }
@@ -49,17 +53,18 @@ export interface Target {
 const TIMEOUT_MS = 30_000;
 const NAME = "edgetier bench";
 
-/** Asks the server what the model is, and for one answer. @throws edge_unreachable, what the server refuses that with, or usage */
+/** Fetches the model's task, prepares the calls, and checks one of them. @throws edge_unreachable, usage, or the server's error */
 export async function createTarget(send: Send, options: TargetOptions): Promise<Target> {
-  const ask = (call: Call) =>
+  const checkedSend = (call: Call) =>
     sendChecked(send, options.url, { ...call, headers: { ...options.headers, ...call.headers } });
-  const protocol = options.protocol ?? protocolOf(await fetchTask(ask, options.model));
+  const protocol = options.protocol ?? protocolOf(await fetchTask(checkedSend, options.model));
   const { calls, source } = await (protocol === "infer"
-    ? createInferCalls(ask, options)
-    : createInputCalls(ask, protocol, options));
+    ? createInferCalls(checkedSend, options)
+    : createInputCalls(checkedSend, protocol, options));
   const [first] = calls;
-  if (first === undefined) throw cliErrors.usage("There is nothing to ask", NAME);
-  await ask(first);
+  if (first === undefined)
+    throw cliErrors.usage("There are no inputs; pass --inputs or --file", NAME);
+  await checkedSend(first);
   return {
     protocol,
     inputs: { count: calls.length, source },
@@ -73,21 +78,21 @@ async function sendChecked(send: Send, url: string, call: Call): Promise<Reply> 
   const reply = await send(call, { timeoutMs: TIMEOUT_MS }).catch((error: unknown) => {
     throw cliErrors.edgeUnreachable(url, reasonOf(error), error);
   });
-  const refusal = parseReplyError(reply);
-  if (refusal === undefined) return reply;
+  const replyError = parseReplyError(reply);
+  if (replyError === undefined) return reply;
   throw cliErrors.edgeRefused(
-    refusal.code ?? "edge_refused",
+    replyError.code ?? "edge_refused",
     reply.status,
-    `${url}${call.path} answered ${reply.status}: ${refusal.detail.slice(0, 500)}`,
-    "No load was put on it. See what it says, and --protocol.",
+    `${url}${call.path} responded with status ${reply.status}: ${replyError.detail.slice(0, 500)}`,
+    "Correct the request, for example with --protocol. No load was sent.",
   );
 }
 
 const taskSchema = z.object({ task: z.string() });
 
-async function fetchTask(ask: CheckedSend, model: string): Promise<string> {
-  const reply = await ask({ path: `/v1/models/${encodeURIComponent(model)}` });
-  return parseReplyJson(taskSchema, reply, "says no task; name a --protocol").task;
+async function fetchTask(checkedSend: CheckedSend, model: string): Promise<string> {
+  const reply = await checkedSend({ path: `/v1/models/${encodeURIComponent(model)}` });
+  return parseReplyJson(taskSchema, reply, "states no task; pass --protocol").task;
 }
 
 const protocolOf = (task: string): Protocol =>
@@ -99,16 +104,16 @@ interface PreparedCalls {
 }
 
 async function createInputCalls(
-  ask: CheckedSend,
+  checkedSend: CheckedSend,
   protocol: "predict" | "embeddings",
   options: TargetOptions,
 ): Promise<PreparedCalls> {
   const { model, cache, seed } = options;
-  const takesImages = async () =>
-    protocol === "predict" && (await fetchTask(ask, model)) === "image-classification";
+  const acceptsImages = async () =>
+    protocol === "predict" && (await fetchTask(checkedSend, model)) === "image-classification";
   const { inputs, source }: LoadInputs =
     (await readGivenInputs(options)) ??
-    ((await takesImages()) ? generateImages(seed) : generateTexts(seed));
+    ((await acceptsImages()) ? generateImages(seed) : generateTexts(seed));
   return {
     source,
     calls: inputs.map((input) =>
@@ -146,7 +151,7 @@ function createEmbeddingsCall(
   cache: TargetOptions["cache"],
 ): Call {
   if (typeof input !== "string")
-    throw cliErrors.usage("/v1/embeddings takes texts, and no images", NAME);
+    throw cliErrors.usage("/v1/embeddings accepts only texts; pass texts in --inputs", NAME);
   return {
     path: EMBEDDINGS_PATH,
     body: Buffer.from(JSON.stringify({ input, model, ...(cache === "use" ? {} : { cache }) })),
@@ -159,10 +164,13 @@ const metadataSchema = z.object({
     .min(1),
 });
 
-async function createInferCalls(ask: CheckedSend, options: TargetOptions): Promise<PreparedCalls> {
+async function createInferCalls(
+  checkedSend: CheckedSend,
+  options: TargetOptions,
+): Promise<PreparedCalls> {
   if (options.cache !== "use")
     throw cliErrors.usage(
-      `--cache ${options.cache} says nothing to /v2, which knows no cache`,
+      `--cache ${options.cache} has no effect on /v2, which is not cached; omit --cache`,
       NAME,
     );
   const { model, target } = parseModelRef(options.model);
@@ -170,8 +178,8 @@ async function createInferCalls(ask: CheckedSend, options: TargetOptions): Promi
   const path = `/v2/models/${model}${version === DEFAULT_ALIAS ? "" : `/versions/${version}`}`;
   const { inputs: specs } = parseReplyJson(
     metadataSchema,
-    await ask({ path }),
-    "is no model of the Open Inference Protocol",
+    await checkedSend({ path }),
+    "is not model metadata of the Open Inference Protocol",
   );
   const { rows, source } = await createTensorRows(specs, options);
   return { source, calls: rows.map((inputs) => createInferCall(`${path}/infer`, inputs)) };
@@ -182,7 +190,7 @@ function createInferCall(path: string, inputs: NamedTensors): Call {
   return { path, body: message.body, headers: toMessageHeaders(message) };
 }
 
-/** A model that takes one tensor of bytes takes texts or images; any other takes tensors. */
+/** Sends texts or images to a model with one BYTES input, and tensors to any other model. */
 async function createTensorRows(
   specs: readonly TensorSpec[],
   options: TargetOptions,
@@ -211,13 +219,7 @@ function parseReplyJson<Schema extends z.ZodType>(
   { body }: Reply,
   problem: string,
 ): z.output<Schema> {
-  let value: unknown;
-  try {
-    value = JSON.parse(body);
-  } catch {
-    value = undefined;
-  }
-  const read = schema.safeParse(value);
-  if (!read.success) throw cliErrors.usage(`What answers there ${problem}`, NAME);
-  return read.data;
+  const parsed = schema.safeParse(tryParseJson(body));
+  if (!parsed.success) throw cliErrors.usage(`The response ${problem}`, NAME);
+  return parsed.data;
 }

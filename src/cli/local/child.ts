@@ -1,4 +1,4 @@
-// A child process of the local system: its lines, its end, and a stop that leaves nothing behind.
+// Child process of the local system: forwards its output lines, reports its end, and stops it reliably.
 
 import { processErrors } from "../../core/process-errors.ts";
 import { spawn } from "node:child_process";
@@ -6,46 +6,47 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { reasonOf } from "../../core/errors.ts";
 
-/** After SIGTERM; then the child is killed. */
+/** Time between SIGTERM and SIGKILL. */
 const STOP_GRACE_MS = 10_000;
 
 export interface Child {
   readonly pid: number;
-  /** As in `Part`. */
+  /** Resolves with the reason if the process ends without `stop`, as in `LocalService`. */
   readonly died: Promise<string>;
   stop(): Promise<void>;
 }
 
 export interface ChildOptions {
-  /** For messages. */
+  /** Name in error messages. */
   readonly name: string;
   readonly command: string;
   readonly args: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
-  /** Gets every line of stdout and stderr. */
+  /** Receives every line of stdout and stderr. */
   readonly onLine: (line: string) => void;
 }
 
-/** Keeps what a part prints while it starts: of interest only if it does not come up. */
+/** Buffers a service's output while it starts, because the output matters only if the start fails. */
 export function bufferLines(onLine: (line: string) => void): {
   readonly onLine: (line: string) => void;
   readonly discard: () => void;
   readonly flush: () => void;
 } {
-  let held: string[] | undefined = [];
+  let buffered: string[] | undefined = [];
   return {
-    onLine: (line) => (held === undefined ? onLine(line) : held.push(line)),
-    discard: () => (held = undefined),
+    onLine: (line) => (buffered === undefined ? onLine(line) : buffered.push(line)),
+    discard: () => (buffered = undefined),
     flush() {
-      held?.forEach(onLine);
-      held = undefined;
+      buffered?.forEach(onLine);
+      buffered = undefined;
     },
   };
 }
 
 /**
- * Starts it in a process group of its own, so that Ctrl-C reaches only this process, which then stops its parts in order.
- * @returns undefined where there is no such command. @throws component_failed
+ * Starts a child in its own process group, so that Ctrl-C reaches only this process, which stops its services in order.
+ * Returns undefined if the command does not exist.
+ * @throws component_failed
  */
 export async function startChild({
   name,
@@ -66,7 +67,7 @@ export async function startChild({
     child.once("exit", (code, signal) => resolve(signal ?? `exit code ${code}`)),
   );
   const died = new Promise<string>(
-    (resolve) => void ended.then((how) => !stopping && resolve(how)),
+    (resolve) => void ended.then((ending) => !stopping && resolve(ending)),
   );
 
   try {
@@ -75,7 +76,7 @@ export async function startChild({
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
     throw processErrors.componentFailed(name, reasonOf(error), error);
   }
-  // The last resort, if this process ends without having stopped its parts.
+  // Last resort if this process exits without stopping its services.
   const kill = () => child.kill("SIGKILL");
   process.once("exit", kill);
 

@@ -1,10 +1,10 @@
-// Where the local system listens and keeps its models, unless a variable says otherwise.
+// Defaults of the local system: ports, loopback address and S3 settings.
 
 import { integerText } from "../../core/config.ts";
 
 export const LOOPBACK = "127.0.0.1";
 
-/** Each is changed by the variable of its name; 0 is any free port. */
+/** Default ports by the variable that overrides them. 0 selects any free port. */
 export const DEFAULT_PORTS = {
   EDGETIER_PORT: 8787,
   EDGETIER_REGION_PORT: 8788,
@@ -16,7 +16,7 @@ export type PortVariable = keyof typeof DEFAULT_PORTS;
 export const localPort = (variable: PortVariable) =>
   integerText(DEFAULT_PORTS[variable], 0, 65_535);
 
-/** Not secret: the local S3 listens on loopback only. */
+/** The credentials are not secret, because the local S3 listens only on loopback. */
 export const LOCAL_S3 = {
   bucket: "edgetier-models",
   region: "auto",

@@ -1,11 +1,11 @@
-// The local edge: wrangler's own development server, in this process, with the project's wrangler.toml.
+// Local edge: runs wrangler's development server in this process, with the project's wrangler.toml.
 
 import { processErrors } from "../../core/process-errors.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { LOOPBACK } from "./defaults.ts";
 import { watchLiveness, type LocalService } from "./local-service.ts";
 
-/** No telemetry, no look-up of Cloudflare's location data, and only errors on the terminal. */
+/** Disables telemetry and the lookup of Cloudflare's location data, and prints only errors. */
 const QUIET_ENVIRONMENT = {
   WRANGLER_SEND_METRICS: "false",
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
@@ -14,7 +14,7 @@ const QUIET_ENVIRONMENT = {
 } as const;
 
 export interface EdgeOptions {
-  /** wrangler.toml */
+  /** Path of wrangler.toml. */
   readonly config: string;
   readonly port: number;
   readonly stateFolder: string;
@@ -22,7 +22,7 @@ export interface EdgeOptions {
   readonly onLine: (line: string) => void;
 }
 
-/** @throws component_failed, for example when the Worker cannot be bundled */
+/** Starts the edge. @throws component_failed, for example for a Worker that cannot be bundled */
 export async function startLocalEdge({
   config,
   port,
@@ -30,7 +30,7 @@ export async function startLocalEdge({
   variables,
   onLine,
 }: EdgeOptions): Promise<LocalService> {
-  Object.assign(process.env, QUIET_ENVIRONMENT); // wrangler reads them while it is loaded
+  Object.assign(process.env, QUIET_ENVIRONMENT); // wrangler reads them on import
   const { unstable_DevEnv: DevEnv } = await import("wrangler");
   const environment = new DevEnv();
   const stopped = new AbortController();
@@ -40,7 +40,7 @@ export async function startLocalEdge({
       bindings: Object.fromEntries(
         Object.entries(variables).map(([name, value]) => [name, { type: "plain_text", value }]),
       ),
-      build: { custom: { command: "" } }, // the engine has been prepared
+      build: { custom: { command: "" } }, // the engine is already built
       dev: {
         server: { hostname: LOOPBACK, port },
         inspector: false,
@@ -58,7 +58,7 @@ export async function startLocalEdge({
       },
     });
     const url = (await waitForAddress(worker, environment)).origin;
-    await fetch(`${url}/v2/health/live`); // workerd compiles the engine when the first request comes
+    await fetch(`${url}/v2/health/live`); // workerd compiles the engine at the first request
     return {
       name: "edge",
       url,
@@ -79,7 +79,7 @@ interface StartedWorker {
   readonly ready: Promise<void>;
 }
 
-/** The Worker's address, or the error that keeps it from having one: some show only as an event. */
+/** Returns the Worker's address. Some start errors are reported only as an event. @throws the start error */
 async function waitForAddress(
   starting: Promise<StartedWorker>,
   environment: NodeJS.EventEmitter,
@@ -96,7 +96,7 @@ async function waitForAddress(
   return await Promise.race([address, failed]);
 }
 
-/** wrangler wraps what happened, for example a build error, in several layers. */
+/** Returns the reason of the innermost cause, because wrangler wraps errors in several layers. */
 function rootCauseOf(error: unknown): string {
   return error instanceof Error && error.cause instanceof Error
     ? rootCauseOf(error.cause)

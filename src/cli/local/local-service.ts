@@ -1,13 +1,13 @@
-// A part of the local system: where it listens, how it is stopped, and how one learns that it died.
+// Local service: the interface of a service of the local system, and the liveness check for services without a process.
 
 import { setTimeout as sleep } from "node:timers/promises";
 
 export interface LocalService {
   readonly name: string;
   readonly url: string;
-  /** Resolves, saying how, if the part ends without having been stopped. */
+  /** Resolves with the reason if the service ends without `stop`. */
   readonly died: Promise<string>;
-  /** Resolves when nothing of it is left. May be called again. */
+  /** Resolves when the service has released everything. May be called again. */
   stop(): Promise<void>;
 }
 
@@ -16,9 +16,9 @@ const RESPONSE_TIMEOUT_MS = 10_000;
 const MAX_FAILURES = 2;
 
 /**
- * Watches a part whose process cannot be observed by asking it for any answer. Miniflare starts a workerd that was
- * killed again by itself (measured); this is for one that it cannot bring back.
- * @param stopped ends the watch.
+ * Watches a service through requests, because its process cannot be observed. Miniflare restarts a killed workerd by itself
+ * (measured), so this detects a workerd that it cannot restart.
+ * @param stopped ends the watch
  */
 export function watchLiveness(url: string, stopped: AbortSignal): Promise<string> {
   return new Promise((resolve) => {
@@ -28,7 +28,7 @@ export function watchLiveness(url: string, stopped: AbortSignal): Promise<string
         if (stopped.aborted) return;
         failures = (await isResponding(url)) ? 0 : failures + 1;
       }
-      if (!stopped.aborted) resolve("it no longer answers");
+      if (!stopped.aborted) resolve("it no longer responds");
     })();
   });
 }

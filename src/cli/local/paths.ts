@@ -1,18 +1,17 @@
-// The project's own files and folders: this repository's, wherever the command is called from; of the npm package, which is
-// compiled, those of the folder that it is called in.
+// Paths of the project: this repository's from any working folder. In the compiled npm package, the working folder's.
 
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 export const IS_PACKAGED = import.meta.filename.endsWith(".js");
-/** Where `src` and `functions` are. */
+/** Folder that contains `src` and `functions`. */
 export const SOURCE_ROOT = join(import.meta.dirname, "../../..");
 export const PROJECT_ROOT = IS_PACKAGED ? process.cwd() : SOURCE_ROOT;
-/** The full engine. */
+/** Folder of the full engine. */
 export const ENGINE_FOLDER = join(PROJECT_ROOT, "dist/engine");
-/** What the Worker bundles. */
+/** Folder that the Worker bundles. */
 export const DEPLOYMENT_FOLDER = join(PROJECT_ROOT, "dist/edge");
-/** What the Worker serves at `/`; wrangler.toml names it. */
+/** Static assets that the Worker serves at `/`; wrangler.toml names the folder. */
 export const ASSETS_FOLDER = join(PROJECT_ROOT, "dist/assets");
 export const PLAYGROUND_FOLDER = join(SOURCE_ROOT, "src/playground");
 export const SNAPSHOTS_FOLDER = join(PROJECT_ROOT, "dist/snapshots");

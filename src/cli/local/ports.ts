@@ -1,4 +1,4 @@
-// Checks that the local system's ports are free, all of them, before anything is started.
+// Port check: verifies that all ports of the local system are free before any service starts.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { processErrors } from "../../core/process-errors.ts";
@@ -17,27 +17,30 @@ const PORT_USERS: Readonly<Record<PortVariable, string>> = {
 };
 
 /**
- * @param ports 0 needs no check: the system then takes any free one.
- * @throws port_in_use, or an AggregateError with one for each busy port; invalid_configuration if two are the same
+ * Checks the ports. 0 needs no check, because it selects any free port.
+ * @throws port_in_use, or an AggregateError with one for each busy port; invalid_configuration if two are equal
  */
 export async function assertPortsFree(ports: Partial<LocalPorts>): Promise<void> {
-  const wanted = (Object.entries(ports) as [PortVariable, number][]).filter(
+  const fixed = (Object.entries(ports) as [PortVariable, number][]).filter(
     ([, port]) => port !== 0,
   );
-  const repeated = wanted.filter(
-    ([, port], index) => wanted.findIndex(([, other]) => other === port) !== index,
+  const repeated = fixed.filter(
+    ([, port], index) => fixed.findIndex(([, other]) => other === port) !== index,
   );
   if (repeated.length > 0)
     throw coreErrors.invalidConfiguration(
-      repeated.map(([variable, port]) => `${variable}: ${port} is given to another part, too`),
+      repeated.map(
+        ([variable, port]) => `${variable}: ${port} is also the port of another service`,
+      ),
     );
 
   const busy: EdgeTierError[] = [];
-  for (const [variable, port] of wanted)
+  for (const [variable, port] of fixed)
     if (!(await isFree(port)))
       busy.push(processErrors.portInUse(PORT_USERS[variable], port, variable));
   if (busy.length === 1) throw busy[0];
-  if (busy.length > 1) throw new AggregateError(busy, busy.map((one) => one.message).join("\n"));
+  if (busy.length > 1)
+    throw new AggregateError(busy, busy.map(({ message }) => message).join("\n"));
 }
 
 async function isFree(port: number): Promise<boolean> {
@@ -53,7 +56,7 @@ async function isFree(port: number): Promise<boolean> {
   }
 }
 
-/** A port that is free now. */
+/** Finds a port that is currently free. */
 export async function findFreePort(): Promise<number> {
   const server = createServer();
   server.listen(0, LOOPBACK);

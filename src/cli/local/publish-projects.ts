@@ -1,4 +1,4 @@
-// The local system's models: every project, with its snapshots, published to its store.
+// Local publication: publishes every project with its snapshots to the local model store.
 
 import type { BuiltDeployment } from "../../toolchain/engine/build-deployment.ts";
 import { createS3ObjectStore } from "../../registry/drivers/s3.ts";
@@ -8,7 +8,11 @@ import type { SigningKey } from "../../registry/signing-keys.ts";
 import { createModelStore } from "../../registry/object-model-store.ts";
 import { deployedEngineOf, createProjectSnapshots } from "../build-deployment.ts";
 
-/** Also notes the engine that the local edge runs. @param signingKeys none leaves the manifests unsigned @throws model_store_unavailable, component_failed */
+/**
+ * Publishes the projects and records the local edge's engine.
+ * @param signingKeys an empty list leaves the manifests unsigned
+ * @throws model_store_unavailable, component_failed
+ */
 export async function publishProjects(
   sources: readonly PublishSource[],
   deployment: BuiltDeployment,

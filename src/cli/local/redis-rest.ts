@@ -1,5 +1,5 @@
-// The Redis REST interface, a process of its own: Upstash's HTTP commands in front of a real Redis, on loopback only.
-// It says where it listens with one JSON line.
+// Redis REST interface: serves Upstash's HTTP commands from a real Redis, as a separate process on loopback.
+// It prints its address as one JSON line.
 
 import { serve } from "@hono/node-server";
 import { createApp } from "@humanwhocodes/upstash-redis-server";
@@ -14,7 +14,7 @@ serve({ fetch: handleAuthorized, hostname: LOOPBACK, port: Number(PORT) }, ({ po
   );
 });
 
-/** The library asks for the token at `/` only, and not at `/pipeline`. */
+/** Checks the token on every path, because the library checks it only at `/`, not at `/pipeline`. */
 function handleAuthorized(request: Request): Response | Promise<Response> {
   const allowed = request.headers.get("authorization") === `Bearer ${token}`;
   return allowed ? app.fetch(request) : Response.json({ error: "Unauthorized" }, { status: 401 });

@@ -1,4 +1,4 @@
-// The local L2: a real redis-server on a Unix socket, with Upstash's REST interface in front of it.
+// Local L2 cache: starts a redis-server on a Unix socket and Upstash's REST interface in front of it.
 
 import { processErrors } from "../../core/process-errors.ts";
 import { randomUUID } from "node:crypto";
@@ -15,37 +15,22 @@ import type { LocalService } from "./local-service.ts";
 const READY_TIMEOUT_MS = 5_000;
 
 export interface LocalRedis extends LocalService {
-  /** For the REST interface; a new one each time. */
+  /** Token for the REST interface, new at every start. */
   readonly token: string;
 }
 
 /**
- * Nothing is kept: it is a cache.
- * @param options.port of the REST interface
- * @returns undefined where the machine has no redis-server. @throws component_failed
+ * Starts the cache, which persists nothing. Returns undefined if the machine has no redis-server.
+ * @param options.port port of the REST interface
+ * @throws component_failed
  */
 export async function startLocalRedis(options: {
   readonly port: number;
   readonly onLine: (line: string) => void;
 }): Promise<LocalRedis | undefined> {
-  const folder = await mkdtemp(join(tmpdir(), "edgetier-redis-")); // short: a socket's path has at most 107 bytes
+  // The path is short, because a socket's path has at most 107 bytes.
+  const folder = await mkdtemp(join(tmpdir(), "edgetier-redis-"));
   const socket = join(folder, "redis.sock");
-  const args = [
-    "--port",
-    "0",
-    "--unixsocket",
-    socket,
-    "--unixsocketperm",
-    "700",
-    "--dir",
-    folder,
-    "--save",
-    "",
-    "--appendonly",
-    "no",
-    "--loglevel",
-    "warning",
-  ];
   const started: Child[] = [];
   const output = bufferLines(options.onLine);
   const stop = async () => {
@@ -56,7 +41,7 @@ export async function startLocalRedis(options: {
     const redis = await startChild({
       name: "Redis",
       command: "redis-server",
-      args,
+      args: redisArgs(folder, socket),
       onLine: output.onLine,
     });
     if (redis === undefined) {
@@ -88,15 +73,26 @@ export async function startLocalRedis(options: {
   }
 }
 
+const redisArgs = (folder: string, socket: string): string[] =>
+  Object.entries({
+    "--port": "0",
+    "--unixsocket": socket,
+    "--unixsocketperm": "700",
+    "--dir": folder,
+    "--save": "",
+    "--appendonly": "no",
+    "--loglevel": "warning",
+  }).flat();
+
 async function waitForRedis(socket: string, redis: Child): Promise<void> {
-  const giveUpAt = Date.now() + READY_TIMEOUT_MS;
+  const deadline = Date.now() + READY_TIMEOUT_MS;
   while (!(await canConnect(socket))) {
     const died = await Promise.race([redis.died, sleep(20)]);
     if (died !== undefined) throw processErrors.componentFailed("Redis", died);
-    if (Date.now() > giveUpAt)
+    if (Date.now() > deadline)
       throw processErrors.componentFailed(
         "Redis",
-        `it did not listen within ${READY_TIMEOUT_MS / 1000} s`,
+        `no connection within ${READY_TIMEOUT_MS / 1000} s`,
       );
   }
 }

@@ -1,4 +1,4 @@
-// The local region: its server as a child process, ready when it says so.
+// Local region: starts the region server as a child process and waits until it is ready.
 
 import { processErrors } from "../../core/process-errors.ts";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,7 +14,7 @@ export interface RegionOptions {
   readonly file: string;
   readonly port: number;
   readonly store: S3Options;
-  /** Model references to load before it is ready. */
+  /** References of models that are loaded before the region is ready. */
   readonly preload: readonly string[];
   readonly variables: Readonly<Record<string, string>>;
   readonly onLine: (line: string) => void;
@@ -24,7 +24,7 @@ export interface LocalRegion extends LocalService {
   readonly pid: number;
 }
 
-/** @throws component_failed */
+/** Starts the region and prints its output only if the start fails. @throws component_failed */
 export async function startLocalRegion({
   file,
   port,
@@ -49,15 +49,15 @@ export async function startLocalRegion({
     output.flush();
     throw error;
   });
-  const giveUpAt = Date.now() + READY_TIMEOUT_MS;
+  const deadline = Date.now() + READY_TIMEOUT_MS;
   while (!(await isReady(child.url))) {
     const died = await Promise.race([child.died, sleep(50)]);
-    if (died === undefined && Date.now() < giveUpAt) continue;
+    if (died === undefined && Date.now() < deadline) continue;
     output.flush();
     await child.stop();
     throw processErrors.componentFailed(
       "region",
-      died ?? `it was not ready within ${READY_TIMEOUT_MS / 1000} s`,
+      died ?? `not ready within ${READY_TIMEOUT_MS / 1000} s`,
     );
   }
   output.discard();

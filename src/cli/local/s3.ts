@@ -1,4 +1,4 @@
-// The local S3: an R2 bucket in a Miniflare of its own, served through its S3 interface on loopback.
+// Local S3: serves an R2 bucket of a separate Miniflare through its S3 interface on loopback.
 
 import { processErrors } from "../../core/process-errors.ts";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
@@ -17,8 +17,9 @@ export interface LocalS3 extends LocalService {
 }
 
 /**
- * @param options.port 0 for any free one
- * @param options.folder keeps the objects; they are in memory without it
+ * Starts the store.
+ * @param options.port 0 selects any free port
+ * @param options.folder folder of the objects; without it, they are in memory
  * @throws component_failed
  */
 export async function startLocalS3(options: {
@@ -34,7 +35,7 @@ export async function startLocalS3(options: {
       host: LOOPBACK,
       port: options.port,
       log: new Log(LogLevel.ERROR),
-      cf: false, // it would ask the network
+      cf: false, // avoids a network request
       r2Buckets: { MODELS: { id: bucket, s3Credentials: { accessKeyId, secretAccessKey } } },
     }),
     // The conversion drops version 4's `r2Persist`.

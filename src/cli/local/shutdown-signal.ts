@@ -1,33 +1,33 @@
-// When a person or a supervisor wants this process to stop: signals, or the end of the npm process that started it.
+// Shutdown signal: aborts on a process signal, or when the npm process that started this one ends.
 
 const PARENT_CHECK_INTERVAL_MS = 500;
 
 export interface ShutdownSignal {
-  /** Resolves with what asked for the stop. */
+  /** Resolves with the cause of the shutdown, for example `SIGINT`. */
   readonly reason: Promise<string>;
-  /** Aborted at the same time. */
+  /** Aborts at the same time, with the same reason. */
   readonly signal: AbortSignal;
 }
 
 export function createShutdownSignal(): ShutdownSignal {
   const controller = new AbortController();
-  const requested = new Promise<string>((resolve) => {
-    const request = (reason: string) => {
-      controller.abort(reason);
-      resolve(reason);
+  const reason = new Promise<string>((resolve) => {
+    const request = (cause: string) => {
+      controller.abort(cause);
+      resolve(cause);
     };
-    // The handlers stay: a second Ctrl-C must not kill this process before its parts have stopped.
+    // The handlers stay, because a second Ctrl-C must not kill this process before its services have stopped.
     process.on("SIGINT", () => request("SIGINT"));
     process.on("SIGTERM", () => request("SIGTERM"));
-    // A closed terminal; with nohup, stdout is no terminal and the system shall go on.
+    // SIGHUP means a closed terminal. With nohup, stdout is not a terminal and the system continues.
     process.on("SIGHUP", () => process.stdout.isTTY && request("SIGHUP"));
     removeOtherHandlers();
     if (process.env["npm_lifecycle_event"] !== undefined) onParentExit(() => request("npm ended"));
   });
-  return { reason: requested, signal: controller.signal };
+  return { reason, signal: controller.signal };
 }
 
-/** Miniflare's own handlers would end this process at once, before the other parts have stopped. */
+/** Removes Miniflare's handlers, which would end this process before the other services have stopped. */
 function removeOtherHandlers(): void {
   process.on("newListener", (event: string, listener: NodeJS.SignalsListener) => {
     if (["SIGINT", "SIGTERM", "SIGHUP"].includes(event))
@@ -35,7 +35,7 @@ function removeOtherHandlers(): void {
   });
 }
 
-/** npm passes a signal on to its shell, which may die of it without telling this process. */
+/** Detects npm's end. npm forwards a signal to its shell, which may die without forwarding it to this process. */
 function onParentExit(callback: () => void): void {
   const parent = process.ppid;
   const timer = setInterval(() => {

@@ -1,4 +1,4 @@
-// The whole system on one machine, every part real: S3, Redis, region and edge, started in order and stopped in reverse.
+// Local system: runs the whole system on one machine with real services. Starts S3, Redis, region and edge; stops them in reverse.
 
 import { cliErrors } from "../errors.ts";
 import { processErrors } from "../../core/process-errors.ts";
@@ -22,29 +22,29 @@ import { startLocalRegion } from "./region.ts";
 import { startLocalS3 } from "./s3.ts";
 
 export interface LocalSystemOptions {
-  /** A port that is left out, or 0, is any free one. */
+  /** Ports by variable. A missing port or 0 selects any free one. */
   readonly ports?: Partial<LocalPorts>;
-  /** Keeps the model store; anything else that is written goes there, too. */
+  /** Folder of the model store and of all other written files. */
   readonly stateFolder: string;
-  /** False leaves out the L2 cache. */
+  /** False omits the L2 cache. */
   readonly withRedis?: boolean;
-  /** False leaves out the region. */
+  /** False omits the region. */
   readonly withRegion?: boolean;
   readonly edgeVariables?: Readonly<Record<string, string>>;
-  /** `EDGETIER_REGION_KEYS: ""` has it answer everyone; else only this system's edge knows the key. */
+  /** `EDGETIER_REGION_KEYS: ""` accepts unsigned requests; by default, only this system's edge has the key. */
   readonly regionVariables?: Readonly<Record<string, string>>;
   readonly modelsFolder?: string;
-  /** What is published is signed with these, and edge and region trust nothing else. */
+  /** Keys that sign the manifests; edge and region trust only these. */
   readonly signingKeys?: readonly SigningKey[];
-  /** For tests of this file: another deployment and other programs in place of the project's. */
+  /** Replacements for the project's deployment and programs, for tests of this file. */
   readonly deploymentFolder?: string;
   readonly wranglerConfig?: string;
   readonly regionFile?: string;
-  /** Steps for people to follow. */
+  /** Receives progress lines for people. */
   readonly log?: (line: string) => void;
-  /** What the parts print. */
+  /** Receives output lines of the services. */
   readonly onLine?: (part: string, line: string) => void;
-  /** Gives up starting; what has been started is stopped. */
+  /** Aborts the start and stops started services. */
   readonly signal?: AbortSignal;
 }
 
@@ -58,16 +58,16 @@ export interface LocalSystem {
   readonly services: readonly LocalService[];
   readonly store: S3Options;
   readonly redisToken: string | undefined;
-  /** The region answers only what is signed with it. */
+  /** The key with which requests to the region are signed. */
   readonly regionKey: RegionKey;
   readonly models: readonly PublishResult[];
-  /** Resolves with component_died if a part ends by itself. */
+  /** Resolves with component_died if a service ends without `stop`. */
   readonly died: Promise<EdgeTierError>;
-  /** Stops all parts, the edge first. */
+  /** Stops all services, the edge first. */
   stop(): Promise<void>;
 }
 
-/** @throws port_in_use (AggregateError for several), component_failed, invalid_project, or the signal's reason */
+/** Starts the system. @throws port_in_use (AggregateError for several), component_failed, invalid_project, or the signal's reason */
 export async function startLocalSystem(options: LocalSystemOptions): Promise<LocalSystem> {
   const {
     ports = {},
@@ -110,7 +110,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
           });
     if (redis !== undefined) await started(Promise.resolve(redis));
     else if (options.withRedis !== false)
-      log("no redis-server on this machine: the L2 cache is off");
+      log("The L2 cache is off, because this machine has no redis-server.");
 
     const sources = await readProjects(options.modelsFolder ?? MODELS_FOLDER, log);
     const deployment = await buildProjectDeployment(sources, {
@@ -123,11 +123,12 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
       log(`${outcome === "published" ? "published" : "in the store:"} ${model}@${version}`);
     signal?.throwIfAborted();
 
-    // Both take seconds, and neither needs the other before it is asked something.
+    // Region and edge start concurrently, because each takes seconds and neither needs the other before a request.
+    // Concurrent searches return different ports.
     const [regionPort, edgePort] = await Promise.all([
       ports.EDGETIER_REGION_PORT || findFreePort(),
       ports.EDGETIER_PORT || findFreePort(),
-    ]); // at once, so that they differ
+    ]);
     const starting = [
       options.withRegion === false
         ? undefined
@@ -151,7 +152,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
           variables: {
             ...toS3Variables(s3.options),
             ...trust,
-            EDGETIER_METRICS_SCOPE: "metadata", // locally nobody is asked who they are
+            EDGETIER_METRICS_SCOPE: "metadata", // the local edge has no authentication by default
             ...(options.withRegion === false
               ? {}
               : {
@@ -167,7 +168,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
         }),
       ),
     ] as const;
-    await Promise.allSettled(starting); // what has been started by then is stopped if one fails
+    await Promise.allSettled(starting); // if one fails, `stop` must also stop the other
     const [region, edge] = [await starting[0], await starting[1]];
     const urls = {
       edge: edge.url,
@@ -176,7 +177,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
       ...(redis && { redis: redis.url }),
     };
     const died = Promise.race(
-      parts.map((part) => part.died.then((how) => cliErrors.componentDied(part.name, how))),
+      parts.map((part) => part.died.then((ending) => cliErrors.componentDied(part.name, ending))),
     );
     return {
       urls,

@@ -1,4 +1,4 @@
-// What `wrangler deploy` would upload: the Worker's modules and settings, read from the form that a dry run writes.
+// Worker upload: reads the modules and settings that `wrangler deploy` would upload from the form of a dry run.
 
 import { cliErrors } from "../errors.ts";
 import { execFile } from "node:child_process";
@@ -21,14 +21,14 @@ export const QUIET_WRANGLER_ENVIRONMENT = {
 } as const;
 
 export interface UploadModule {
-  /** As it is uploaded: scripts import it by this name. */
+  /** Uploaded name, by which scripts import the module. */
   readonly name: string;
   readonly kind: "script" | "wasm" | "data";
   readonly bytes: Uint8Array;
 }
 
 export interface WorkerUpload {
-  /** The main script first; source maps are left out. */
+  /** Modules without source maps, the main script first. */
   readonly modules: readonly UploadModule[];
   /** `vars` of wrangler.toml. */
   readonly variables: Readonly<Record<string, string>>;
@@ -36,7 +36,7 @@ export interface WorkerUpload {
   readonly compatibilityFlags: readonly string[];
 }
 
-/** Runs wrangler in the project's folder, without its telemetry. @throws Error with what it printed */
+/** Runs wrangler in the project's folder, without its telemetry. @throws Error with its output */
 export async function runWrangler(args: readonly string[], signal?: AbortSignal): Promise<void> {
   const options = {
     cwd: PROJECT_ROOT,
@@ -47,9 +47,9 @@ export async function runWrangler(args: readonly string[], signal?: AbortSignal)
 }
 
 /**
- * Bundles with wrangler.toml, which makes the engine first.
- * @param file that gets the upload
- * @param options.entry in place of the one that wrangler.toml names
+ * Bundles the Worker with wrangler.toml, whose build command builds the engine first.
+ * @param file output file of the upload
+ * @param options.entry entry point that replaces the one in wrangler.toml
  * @throws not_measured
  */
 export async function bundleWorker(
@@ -84,7 +84,7 @@ const metadataSchema = z.object({
     .default([]),
 });
 
-/** @param form multipart/form-data: a part `metadata`, and one for each module */
+/** Parses an upload. @param form multipart/form-data: a part `metadata`, and one part per module */
 export async function parseUpload(form: Buffer<ArrayBuffer>): Promise<WorkerUpload> {
   const boundary = form.subarray("--".length, form.indexOf("\n")).toString().trim();
   const parts = [

@@ -1,5 +1,5 @@
-// A Worker, as it would be uploaded, in workerd alone: without the development server, whose proxy in front of the Worker
-// costs more than the Worker does, and whose memory could not be told from the Worker's.
+// workerd edge: runs an upload in plain workerd, without wrangler's development server. The server's proxy costs more time than
+// the Worker, and its memory could not be separated from the Worker's.
 
 import { processErrors } from "../../core/process-errors.ts";
 import { execFile } from "node:child_process";
@@ -15,26 +15,30 @@ import { findFreePort } from "./ports.ts";
 import type { WorkerUpload, UploadModule } from "./upload.ts";
 
 const READY_TIMEOUT_MS = 30_000;
-/** Of its output, in an error: the first ones say why. */
+/** Maximum lines of output in an error; the first lines contain the reason. */
 const MAX_ERROR_LINES = 10;
 
 export interface WorkerdEdge {
   readonly url: string;
-  /** Of workerd, which runs nothing else. */
+  /** Process id of workerd, which runs only this Worker. */
   readonly pid: number;
-  /** What workerd has printed so far. */
+  /** Returns workerd's output so far. */
   output(): string;
   stop(): Promise<void>;
 }
 
 export interface InspectedEdge extends WorkerdEdge {
-  /** Where V8's inspector listens. */
+  /** Address of V8's inspector. */
   readonly inspectorUrl: string;
 }
 
 type Variables = Readonly<Record<string, string>>;
 
-/** @param variables beside, or in place of, those of the upload; without an aggregator of metrics @throws component_failed */
+/**
+ * Starts the Worker without an aggregator of metrics.
+ * @param variables variables that extend or override the upload's
+ * @throws component_failed
+ */
 export async function startWorkerdEdge(
   upload: WorkerUpload,
   variables: Variables,
@@ -43,32 +47,34 @@ export async function startWorkerdEdge(
 }
 
 export interface MetricsEdge extends WorkerdEdge {
-  /** One for each isolate. `url` is the first of them. */
+  /** One address per isolate. `url` is the first. */
   readonly urls: readonly string[];
 }
 
 /**
- * Isolates of one process that report what they count to one aggregator, as `EDGETIER_METRICS`. As `startBareEdge` else.
- * @param folder keeps what the aggregator stores
+ * Starts isolates of one process that report metrics to one aggregator, bound as `EDGETIER_METRICS`.
+ * Otherwise as `startWorkerdEdge`.
+ * @param options.folder storage of the aggregator
  */
 export async function startMetricsEdge(
   upload: WorkerUpload,
   variables: Variables,
   { isolates = 1, folder }: { readonly isolates?: number; readonly folder: string },
 ): Promise<MetricsEdge> {
-  const all = await findFreePorts(isolates);
+  const ports = await findFreePorts(isolates);
   return {
-    ...(await startWorkerd({ upload, variables, sockets: all, metricsFolder: folder })),
-    urls: all.map(urlOf),
+    ...(await startWorkerd({ upload, variables, sockets: ports, metricsFolder: folder })),
+    urls: ports.map(urlOf),
   };
 }
 
-/** With V8's inspector, for which the isolate keeps what it logs. As `startBareEdge` else. */
+/** Starts the Worker with V8's inspector, for which the isolate keeps its logs. Otherwise as `startWorkerdEdge`. */
 export async function startInspectedEdge(
   upload: WorkerUpload,
   variables: Variables,
 ): Promise<InspectedEdge> {
-  const [port, inspectorPort] = await Promise.all([findFreePort(), findFreePort()]); // at once, so that they differ
+  // Concurrent searches return different ports.
+  const [port, inspectorPort] = await Promise.all([findFreePort(), findFreePort()]);
   const address = `${LOOPBACK}:${inspectorPort}`;
   return {
     ...(await startWorkerd({
@@ -81,7 +87,7 @@ export async function startInspectedEdge(
   };
 }
 
-/** At once, so that they differ. */
+/** Finds different ports, because the searches run concurrently. */
 const findFreePorts = (count: number): Promise<number[]> =>
   Promise.all(Array.from({ length: count }, findFreePort));
 const urlOf = (port: number) => `http://${LOOPBACK}:${port}`;
@@ -89,11 +95,11 @@ const urlOf = (port: number) => `http://${LOOPBACK}:${port}`;
 interface WorkerdOptions {
   readonly upload: WorkerUpload;
   readonly variables: Variables;
-  /** One for each isolate. */
+  /** One port per isolate. */
   readonly sockets: readonly number[];
-  /** Of workerd's command line. */
+  /** Additional options of workerd's command line. */
   readonly options?: readonly string[];
-  /** Of the aggregator, if there is to be one. */
+  /** Storage of the metrics aggregator. Undefined: no aggregator. */
   readonly metricsFolder?: string;
 }
 
@@ -106,13 +112,13 @@ async function startWorkerd(setup: WorkerdOptions): Promise<WorkerdEdge> {
   try {
     const config = await compileConfig(binary, folder, setup);
     child = await startChild({
-      name: "bare edge",
+      name: "workerd edge",
       command: binary,
       args: ["serve", "--binary", ...(setup.options ?? []), config],
       onLine: (line) => lines.push(line),
     });
     if (child === undefined)
-      throw processErrors.componentFailed("bare edge", `${binary} is not there`);
+      throw processErrors.componentFailed("workerd edge", `${binary} does not exist`);
   } catch (error) {
     await removeFolder();
     throw error;
@@ -123,13 +129,13 @@ async function startWorkerd(setup: WorkerdOptions): Promise<WorkerdEdge> {
     await removeFolder();
   };
   const [url = ""] = setup.sockets.map(urlOf);
-  for (const giveUpAt = Date.now() + READY_TIMEOUT_MS; !(await isLive(url));) {
-    const how = await Promise.race([died, sleep(50)]);
-    if (how === undefined && Date.now() < giveUpAt) continue;
+  for (const deadline = Date.now() + READY_TIMEOUT_MS; !(await isLive(url));) {
+    const ending = await Promise.race([died, sleep(50)]);
+    if (ending === undefined && Date.now() < deadline) continue;
     await stop();
     throw processErrors.componentFailed(
-      "bare edge",
-      `${how ?? `it did not answer within ${READY_TIMEOUT_MS / 1000} s`}\n${lines.slice(0, MAX_ERROR_LINES).join("\n")}`,
+      "workerd edge",
+      `${ending ?? `no response within ${READY_TIMEOUT_MS / 1000} s`}\n${lines.slice(0, MAX_ERROR_LINES).join("\n")}`,
     );
   }
   return { url, pid, output: () => lines.join("\n"), stop };
@@ -145,7 +151,7 @@ async function isLive(url: string): Promise<boolean> {
   }
 }
 
-/** Writes the configuration in binary form: of a textual one, workerd keeps several copies of every module (measured). */
+/** Writes the configuration in binary form, because workerd keeps several copies of every module of a text form (measured). */
 async function compileConfig(
   binary: string,
   folder: string,
@@ -170,10 +176,10 @@ const MODULE_FIELDS: Readonly<Record<UploadModule["kind"], string>> = {
   data: "data",
 };
 
-/** workerd's own configuration format (workerd.capnp). The first module is the main one. */
+/** Renders workerd's configuration (workerd.capnp). The first module is the main one. */
 function renderWorkerdConfig({
   upload,
-  variables: more,
+  variables: overrides,
   sockets,
   metricsFolder,
 }: WorkerdOptions): string {
@@ -187,7 +193,7 @@ function renderWorkerdConfig({
           `(name = "EDGETIER_METRICS", durableObjectNamespace = (className = "MetricsAggregator", serviceName = "edge-0"))`,
         ];
   const bindings = [
-    ...Object.entries({ ...variables, ...more }).map(
+    ...Object.entries({ ...variables, ...overrides }).map(
       ([name, value]) => `(name = ${text(name)}, text = ${text(value)})`,
     ),
     ...metrics,

@@ -94,7 +94,7 @@ function createInputEncoder(
       throw clientError(
         "invalid_input",
         `Tier ${id} has the preprocessor ${preprocessor.kind}, which is not made for devices.`,
-        "Leave it to the edge, or give the model a tier of hashed n-grams: `edgetier model distil`.",
+        "Leave it to the edge, or give the model a tier of hashed n-grams: `edgetier model distill`.",
       );
   }
 }

@@ -1,5 +1,5 @@
 // Port: counts requests against a rate limit. The limit is a token bucket of `requests` tokens that refills within
-// `windowSeconds`, stored as one number (the generic cell rate algorithm: ITU-T I.371, appendix I).
+// `windowSeconds`. It is stored as one number, by the generic cell rate algorithm (ITU-T I.371, appendix I).
 
 export interface RateLimit {
   readonly requests: number;

@@ -49,7 +49,7 @@ async function authenticateRequest(
   if (credential === undefined) return { error: httpErrors.missingCredential() };
   const authenticator = authenticators.find(({ recognizes }) => recognizes(credential));
   if (authenticator === undefined)
-    return { error: httpErrors.invalidCredential("neither an API key nor a JWT") };
+    return { error: httpErrors.invalidCredential("unknown_kind", "neither an API key nor a JWT") };
   try {
     return { principal: await authenticator.authenticate(credential) };
   } catch (error) {

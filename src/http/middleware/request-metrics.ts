@@ -1,6 +1,6 @@
 // Request metrics: counts each request when its response starts, and schedules the report. A client that disconnects earlier
-// is not counted: measurements show that the platform drops pending awaits and signals nothing unless other work keeps the
-// request alive.
+// is not counted. In that case the platform drops pending awaits, and signals nothing unless other work keeps the request
+// alive (measured).
 
 import type { MiddlewareHandler } from "hono";
 import type { Clock } from "../../core/clock.ts";

@@ -1,4 +1,4 @@
-// One call of one region, which hears how it ended.
+// One call to one region: reports its outcome to the region's state.
 
 import { EdgeTierError } from "../../core/errors.ts";
 import {
@@ -10,65 +10,66 @@ import {
 import type { ExtraCallKind } from "./retry-budget.ts";
 import type { RegionState } from "./region-state.ts";
 
-/** What a client of the pool wants to know, of whichever region. */
+/** A call to the pool, independent of the region that will answer it. */
 export interface PooledCall<Request extends RegionCall, Answer> {
   readonly request: Request;
-  /** Of calls that take about as long. */
+  /** Calls with the same key are expected to take about the same time. */
   readonly latencyKey: string;
   readonly callerSignal: AbortSignal | undefined;
   readonly send: (client: RegionClient, request: Request, signal: AbortSignal) => Promise<Answer>;
-  /** Of an answer that is one of these all the same. */
+  /** Detects a failure in a response that arrived completely. */
   readonly classifyFailure?: (answer: Answer) => RegionFailure | undefined;
 }
 
 export interface Attempt<Answer> {
   /** Never rejects. */
   readonly outcome: Promise<AttemptOutcome<Answer>>;
-  /** Nobody waits for it any more. */
+  /** Abandons the attempt when its answer is no longer needed. */
   cancel(): void;
 }
 
 export interface AttemptOutcome<Answer> {
-  /** Absent for an answer, and for a refusal, which others would repeat. */
+  /** Absent for an answer and for a rejection, which other regions would repeat. */
   readonly failure: RegionFailure | undefined;
-  /** @returns the answer @throws what it failed with */
+  /** @returns the answer @throws the attempt's error */
   readonly unwrap: () => Answer;
 }
 
-/** `ok`, `refused` (4xx), how it failed, or `other`, which tells nothing of the region; `abandoned` where nobody waited for it any more. */
+/**
+ * Result of an attempt: `ok`, `refused` (4xx), the failure, or `other` if the result says nothing about the region.
+ * `abandoned` means that the answer was no longer needed.
+ */
 export type AttemptResult = "ok" | "refused" | RegionFailure | "abandoned" | "other";
 const RESULT_LABELS = { answered: "ok", rejected: "refused", inconclusive: "other" } as const;
 
 export interface AttemptOptions {
   readonly timeoutMs: number;
-  /** Of a call that the region has not answered yet: its failure is not held against the region a second time. */
+  /** Whether the region already has an unanswered attempt of this call. A failure then counts only once against it. */
   readonly isSameRegion: boolean;
   readonly trigger: "first" | ExtraCallKind;
   readonly onEnd: (result: AttemptResult) => void;
 }
 
-/** @returns undefined where the region's breaker lets none through */
+/** @returns undefined if the region's circuit breaker blocks the call */
 export function startAttempt<Request extends RegionCall, Answer>(
   state: RegionState,
-  question: PooledCall<Request, Answer>,
-  { timeoutMs, isSameRegion: isRepeat, trigger: why, onEnd }: AttemptOptions,
+  pooledCall: PooledCall<Request, Answer>,
+  { timeoutMs, isSameRegion, trigger, onEnd }: AttemptOptions,
 ): Attempt<Answer> | undefined {
-  const {
-    request,
-    latencyKey: kind,
-    callerSignal: caller,
-    send,
-    classifyFailure: failureOf = () => undefined,
-  } = question;
-  const end = state.tryStartCall(kind, request.clientLocation, timeoutMs);
+  const { request, latencyKey, callerSignal, send, classifyFailure = () => undefined } = pooledCall;
+  const endCall = state.tryStartCall(latencyKey, request.clientLocation, timeoutMs);
+  if (endCall === undefined) return undefined;
   if (end === undefined) return undefined;
   const span = request.span?.startChild(
     "region call",
-    { "edgetier.region": state.region.id, "edgetier.attempt": why },
+    { "edgetier.region": state.region.id, "edgetier.attempt": trigger },
     { kind: "client" },
   );
-  const own = new AbortController();
-  const signal = caller === undefined ? own.signal : AbortSignal.any([caller, own.signal]);
+  const abandonment = new AbortController();
+  const signal =
+    callerSignal === undefined
+      ? abandonment.signal
+      : AbortSignal.any([callerSignal, abandonment.signal]);
 
   async function run(): Promise<AttemptOutcome<Answer>> {
     try {
@@ -77,10 +78,10 @@ export function startAttempt<Request extends RegionCall, Answer>(
         { ...request, timeoutMs, onLoadReport: state.recordLoadReport, ...(span && { span }) },
         signal,
       );
-      return close(failureOf(answer), "answered", () => answer);
+      return close(classifyFailure(answer), "answered", () => answer);
     } catch (error) {
-      const isRefusal = error instanceof EdgeTierError && error.code === "region_refused";
-      return close(classifyRegionError(error), isRefusal ? "rejected" : "inconclusive", () => {
+      const isRejection = error instanceof EdgeTierError && error.code === "region_refused";
+      return close(classifyRegionError(error), isRejection ? "rejected" : "inconclusive", () => {
         throw error;
       });
     }
@@ -88,20 +89,21 @@ export function startAttempt<Request extends RegionCall, Answer>(
 
   function close(
     failure: RegionFailure | undefined,
-    otherwise: keyof typeof RESULT_LABELS,
-    settle: () => Answer,
+    outcomeWithoutFailure: keyof typeof RESULT_LABELS,
+    unwrap: () => Answer,
   ): AttemptOutcome<Answer> {
-    const result = own.signal.aborted ? "abandoned" : (failure ?? RESULT_LABELS[otherwise]);
+    const isAbandoned = abandonment.signal.aborted;
+    const result = isAbandoned ? "abandoned" : (failure ?? RESULT_LABELS[outcomeWithoutFailure]);
     span?.setAttributes({ "edgetier.result": result });
-    span?.end(own.signal.aborted ? undefined : failure);
+    span?.end(isAbandoned ? undefined : failure);
     if (failure === "busy") state.recordBusy();
     onEnd(result);
-    if (own.signal.aborted) end?.("abandoned");
-    else if (failure === undefined) end?.(otherwise);
-    else if (isRepeat) end?.("inconclusive");
-    else end?.(failure === "timed_out" ? "timed_out" : "failed");
-    return { failure, unwrap: settle };
+    if (isAbandoned) endCall?.("abandoned");
+    else if (failure === undefined) endCall?.(outcomeWithoutFailure);
+    else if (isSameRegion) endCall?.("inconclusive");
+    else endCall?.(failure === "timed_out" ? "timed_out" : "failed");
+    return { failure, unwrap };
   }
 
-  return { outcome: run(), cancel: () => own.abort() };
+  return { outcome: run(), cancel: () => abandonment.abort() };
 }

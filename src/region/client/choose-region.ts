@@ -1,17 +1,16 @@
-// Which of several regions is asked: the power of two choices (Mitzenmacher 2001) among those that are about as near and as
-// quick as the best. Asking always the best would send all isolates to the one that was idle a moment ago.
+// Chooses a region by the power of two choices (Mitzenmacher 2001), among those nearly as fast as the best one. If all
+// isolates called the best region, they would overload whichever was idle a moment ago.
 
 export interface Candidate {
-  /** How long a call is expected to take. */
   readonly expectedMs: number;
-  /** Calls that are under way from here. */
+  /** Calls of this isolate that are in flight. */
   readonly inFlight: number;
 }
 
-/** Times the best one's. Regions farther away than that are no choice while the near ones are well. */
+/** Upper bound of the expected latency, as a multiple of the best one. Slower regions are not candidates. */
 const MAX_LATENCY_RATIO = 1.5;
 
-/** @param random from 0 to 1 @returns undefined for none */
+/** @param random returns numbers from 0 to 1 @returns undefined if there are no regions */
 export function chooseRegion<Region extends Candidate>(
   regions: readonly Region[],
   random: () => number,
@@ -20,7 +19,7 @@ export function chooseRegion<Region extends Candidate>(
   const near = regions.filter(({ expectedMs }) => expectedMs <= MAX_LATENCY_RATIO * bestMs);
   const first = pickRandom(near, random);
   const second = pickRandom(
-    near.filter((one) => one !== first),
+    near.filter((region) => region !== first),
     random,
   );
   if (first === undefined || second === undefined) return first;

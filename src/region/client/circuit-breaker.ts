@@ -1,9 +1,9 @@
-// A circuit breaker. Our own: cockatiel's (4.0) reads Date.now itself, and has further callers wait for the promise of the one
-// that probes, which hangs in workerd.
+// Circuit breaker for one region. cockatiel (4.0) does not fit. It reads Date.now itself, and its callers await the promise
+// of the probing call, which hangs in workerd.
 //
-// Closed, it opens after failures in a row or a share of failures in a window; open, it refuses all; half open, it lets one
-// call through at a time and closes or opens again by its outcome. A probe that the platform ended with its request tells
-// nobody: its place is free again after its time. A call counts only for the state that it began in.
+// A closed circuit opens after consecutive failures, or after a share of failures in a window. An open one rejects all calls.
+// A half-open one admits one probe at a time and closes or opens by its outcome. If the platform ends a probe's request
+// silently, another probe may start after the timeout. An outcome counts only for the state in which its call started.
 
 import type { Clock } from "../../core/clock.ts";
 
@@ -16,30 +16,30 @@ type Probe = { readonly endsAtMs: number };
 
 export type CircuitState = State["kind"];
 
-/** One call's word on how it went; of several the first counts. `cancelled` says nothing of the other side. */
+/** Reports one call's outcome. Only the first report counts; `cancel` reports nothing about the region. */
 export interface CircuitPermit {
-  readonly succeed: () => void;
-  readonly fail: () => void;
+  readonly recordSuccess: () => void;
+  readonly recordFailure: () => void;
   readonly cancel: () => void;
 }
 
 export interface CircuitBreaker {
   readonly state: CircuitState;
-  /** While closed, up to now; failures of long ago are forgotten. */
+  /** Failures in a row within the window; 0 unless the circuit is closed. */
   readonly consecutiveFailures: number;
-  /** How long it stays open yet. */
+  /** Remaining time of an open circuit. */
   readonly remainingOpenMs: number;
-  /** Whether `begin` gives a call. */
+  /** Whether `tryAcquire` would return a permit. */
   readonly allowsCalls: boolean;
-  /** @param timeoutMs after which the call is over in any case */
+  /** @param timeoutMs after which the call has ended in any case @returns undefined if the circuit blocks the call */
   tryAcquire(timeoutMs: number): CircuitPermit | undefined;
-  /** The other side is known to be back: an open circuit is half open from now on. */
+  /** Makes an open circuit half open, because the region is known to be available again. */
   halfOpen(): void;
 }
 
 export interface CircuitBreakerOptions {
   readonly clock: Clock;
-  /** From 0 to 1. */
+  /** Returns numbers from 0 to 1. */
   readonly random: () => number;
   readonly onStateChange?: (to: CircuitState) => void;
 }
@@ -47,109 +47,128 @@ export interface CircuitBreakerOptions {
 const MAX_CONSECUTIVE_FAILURES = 5;
 const WINDOW_CALLS = 40;
 const WINDOW_MS = 30_000;
-/** Of the window, from which on so many failures open it. */
+/** Number of calls in the window from which the failed share counts. */
 const MIN_CALLS = 20;
 const MAX_FAILED_SHARE = 0.5;
 const FIRST_OPEN_MS = 1_000;
 const MAX_OPEN_MS = 30_000;
-/** So that isolates which opened together do not probe together: from 25 % less to 25 % more. */
+/** Spread of the open time (±25 %), so that isolates that opened together do not probe together. */
 const JITTER = 0.5;
 const PROBE_GRACE_MS = 1_000;
 
-export function createCircuitBreaker({
-  clock,
-  random,
-  onStateChange: onChange = () => {},
-}: CircuitBreakerOptions): CircuitBreaker {
-  let state: State = closed();
+type ClosedState = State & { readonly kind: "closed" };
+type HalfOpenState = State & { readonly kind: "half_open" };
 
-  function become(next: State): void {
-    state = next;
-    onChange(next.kind);
+export function createCircuitBreaker(options: CircuitBreakerOptions): CircuitBreaker {
+  const { clock } = options;
+  const circuit = createCircuit(options);
+
+  function acquireClosed(started: ClosedState): CircuitPermit {
+    let isSettled = false;
+    const settle = (failed: boolean) => () => {
+      if (!isSettled && circuit.last() === started) recordOutcome(started, failed);
+      isSettled = true;
+    };
+    return {
+      recordSuccess: settle(false),
+      recordFailure: settle(true),
+      cancel: () => (isSettled = true),
+    };
   }
 
-  /** Time alone makes an open circuit half open. */
-  function now(): State {
-    if (state.kind === "open" && clock.now() >= state.untilMs)
-      become({ kind: "half_open", openForMs: state.openForMs, probe: undefined });
-    return state;
-  }
-
-  const recent = (outcomes: readonly Outcome[]) =>
-    outcomes.filter(({ atMs }) => atMs > clock.now() - WINDOW_MS);
-
-  function open(openForMs: number): void {
-    become({
-      kind: "open",
-      openForMs,
-      untilMs: clock.now() + openForMs * (1 + JITTER * (random() - 0.5)),
-    });
-  }
-
-  function settleClosed(began: State & { readonly kind: "closed" }, failed: boolean): void {
-    const outcomes = [...recent(began.outcomes), { atMs: clock.now(), failed }].slice(
+  function recordOutcome(started: ClosedState, failed: boolean): void {
+    const nowMs = clock.now();
+    started.outcomes = [...recentOutcomes(started.outcomes, nowMs), { atMs: nowMs, failed }].slice(
       -WINDOW_CALLS,
     );
-    began.outcomes = outcomes;
-    const failures = outcomes.filter((one) => one.failed).length;
-    const isMostlyFailing =
-      outcomes.length >= MIN_CALLS && failures >= MAX_FAILED_SHARE * outcomes.length;
-    if (
-      failed &&
-      (isMostlyFailing || countConsecutiveFailures(outcomes) >= MAX_CONSECUTIVE_FAILURES)
-    )
-      open(FIRST_OPEN_MS);
+    if (failed && shouldOpen(started.outcomes)) circuit.open(FIRST_OPEN_MS);
   }
 
-  const mayProbe = ({ probe }: State & { readonly kind: "half_open" }) =>
-    probe === undefined || clock.now() >= probe.endsAtMs;
+  function acquireProbe(started: HalfOpenState, timeoutMs: number): CircuitPermit {
+    const probe: Probe = { endsAtMs: clock.now() + timeoutMs + PROBE_GRACE_MS };
+    started.probe = probe;
+    const settle = (transition: () => void) => () => {
+      if (circuit.last() === started && started.probe === probe) transition();
+    };
+    return {
+      recordSuccess: settle(circuit.close),
+      recordFailure: settle(() => circuit.open(Math.min(MAX_OPEN_MS, started.openForMs * 2))),
+      cancel: settle(() => (started.probe = undefined)),
+    };
+  }
 
   return {
     get state() {
-      return now().kind;
+      return circuit.current().kind;
     },
     get consecutiveFailures() {
-      return state.kind === "closed" ? countConsecutiveFailures(recent(state.outcomes)) : 0;
+      const state = circuit.last();
+      return state.kind === "closed"
+        ? countConsecutiveFailures(recentOutcomes(state.outcomes, clock.now()))
+        : 0;
     },
     get remainingOpenMs() {
-      const at = now();
-      return at.kind === "open" ? at.untilMs - clock.now() : 0;
+      const state = circuit.current();
+      return state.kind === "open" ? state.untilMs - clock.now() : 0;
     },
     get allowsCalls() {
-      const at = now();
-      return at.kind === "closed" || (at.kind === "half_open" && mayProbe(at));
+      const state = circuit.current();
+      return (
+        state.kind === "closed" || (state.kind === "half_open" && isProbeFree(state, clock.now()))
+      );
     },
-
     tryAcquire(timeoutMs) {
-      const began = now();
-      if (began.kind === "closed") {
-        let isOver = false;
-        const settle = (failed: boolean) => () => {
-          if (!isOver && state === began) settleClosed(began, failed);
-          isOver = true;
-        };
-        return { succeed: settle(false), fail: settle(true), cancel: () => (isOver = true) };
-      }
-      if (began.kind === "open" || !mayProbe(began)) return undefined;
-      const probe: Probe = { endsAtMs: clock.now() + timeoutMs + PROBE_GRACE_MS };
-      began.probe = probe;
-      const settle = (then: () => void) => () => {
-        if (state === began && began.probe === probe) then();
-      };
-      return {
-        succeed: settle(() => become(closed())),
-        fail: settle(() => open(Math.min(MAX_OPEN_MS, began.openForMs * 2))),
-        cancel: settle(() => (began.probe = undefined)),
-      };
+      const state = circuit.current();
+      if (state.kind === "closed") return acquireClosed(state);
+      if (state.kind === "open" || !isProbeFree(state, clock.now())) return undefined;
+      return acquireProbe(state, timeoutMs);
     },
-
-    halfOpen() {
-      if (state.kind === "open")
-        become({ kind: "half_open", openForMs: state.openForMs, probe: undefined });
-    },
+    halfOpen: circuit.halfOpen,
   };
 }
 
-const closed = (): State & { readonly kind: "closed" } => ({ kind: "closed", outcomes: [] });
+/** Holds the state and changes it. */
+function createCircuit({ clock, random, onStateChange = () => {} }: CircuitBreakerOptions) {
+  let state: State = createClosedState();
+
+  function changeTo(next: State): void {
+    state = next;
+    onStateChange(next.kind);
+  }
+
+  function halfOpen(): void {
+    if (state.kind === "open")
+      changeTo({ kind: "half_open", openForMs: state.openForMs, probe: undefined });
+  }
+
+  return {
+    /** Returns the state without the effect of elapsed time. */
+    last: (): State => state,
+    /** Returns the state now: an open circuit becomes half open as time passes. */
+    current(): State {
+      if (state.kind === "open" && clock.now() >= state.untilMs) halfOpen();
+      return state;
+    },
+    close: () => changeTo(createClosedState()),
+    open(openForMs: number): void {
+      const jitter = 1 + JITTER * (random() - 0.5);
+      changeTo({ kind: "open", openForMs, untilMs: clock.now() + openForMs * jitter });
+    },
+    halfOpen,
+  };
+}
+
+const createClosedState = (): ClosedState => ({ kind: "closed", outcomes: [] });
+const recentOutcomes = (outcomes: readonly Outcome[], nowMs: number): readonly Outcome[] =>
+  outcomes.filter(({ atMs }) => atMs > nowMs - WINDOW_MS);
+const isProbeFree = ({ probe }: HalfOpenState, nowMs: number): boolean =>
+  probe === undefined || nowMs >= probe.endsAtMs;
 const countConsecutiveFailures = (outcomes: readonly Outcome[]): number =>
   outcomes.length - 1 - outcomes.findLastIndex(({ failed }) => !failed);
+
+function shouldOpen(outcomes: readonly Outcome[]): boolean {
+  const failures = outcomes.filter(({ failed }) => failed).length;
+  const isMostlyFailing =
+    outcomes.length >= MIN_CALLS && failures >= MAX_FAILED_SHARE * outcomes.length;
+  return isMostlyFailing || countConsecutiveFailures(outcomes) >= MAX_CONSECUTIVE_FAILURES;
+}

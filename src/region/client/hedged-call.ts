@@ -1,5 +1,5 @@
-// One question, asked again elsewhere when its answer is late (a hedge: Dean and Barroso, The Tail at Scale, 2013) or has
-// failed (a retry). The first good answer wins; whoever is still under way is abandoned.
+// Sends a call again if its answer is late (a hedge: Dean and Barroso, The Tail at Scale, 2013) or has failed (a retry). The
+// first good answer wins; attempts still in flight are abandoned.
 
 import type { Clock } from "../../core/clock.ts";
 import type { RegionFailure } from "../region-client.ts";
@@ -7,24 +7,24 @@ import type { Attempt, AttemptOutcome } from "./attempt.ts";
 
 export interface HedgedCallOptions<Answer> {
   readonly clock: Clock;
-  /** From now on; undefined for never. */
+  /** Counted from now; undefined disables hedging. */
   readonly hedgeAfterMs: number | undefined;
-  /** @returns undefined where there is to be none */
+  /** @returns undefined if no further attempt may start */
   startHedge(): Attempt<Answer> | undefined;
   startRetry(failure: RegionFailure): Attempt<Answer> | undefined;
 }
 
-/** @returns the attempt that counts: the first without a failure, else the last to fail */
+/** @returns the attempt that counts: the first without a failure, otherwise the last to fail */
 export function hedgedCall<Answer>(
   first: Attempt<Answer>,
-  { clock, hedgeAfterMs, startHedge: hedge, startRetry: retry }: HedgedCallOptions<Answer>,
+  { clock, hedgeAfterMs, startHedge, startRetry }: HedgedCallOptions<Answer>,
 ): Promise<{ readonly attempt: Attempt<Answer>; readonly ended: AttemptOutcome<Answer> }> {
   return new Promise((resolve) => {
     const running = new Set<Attempt<Answer>>();
     const stopTimer =
       hedgeAfterMs === undefined
         ? () => {}
-        : clock.setTimer(() => void watch(hedge()), hedgeAfterMs);
+        : clock.setTimer(() => void watch(startHedge()), hedgeAfterMs);
 
     function watch(attempt: Attempt<Answer> | undefined): boolean {
       if (attempt === undefined) return false;
@@ -35,9 +35,9 @@ export function hedgedCall<Answer>(
 
     function finish(attempt: Attempt<Answer>, ended: AttemptOutcome<Answer>): void {
       if (ended.failure !== undefined) {
-        if (running.size > 0) return; // another one is under way
+        if (running.size > 0) return; // Another attempt is in flight and may still succeed.
         stopTimer();
-        if (watch(retry(ended.failure))) return attempt.cancel(); // its body, if it has one, is not read
+        if (watch(startRetry(ended.failure))) return attempt.cancel(); // Releases a response body that nobody reads.
       }
       stopTimer();
       for (const other of running) other.cancel();

@@ -1,7 +1,8 @@
-// Latencies in buckets whose bounds grow by 2^(1/8), 9 %: from 1 ms to 65 s. Histograms have the same bounds and can be added up.
+// Latency histogram whose bucket bounds grow by 2^(1/8), about 9 %, from 1 ms to 65 s. All histograms have the same bounds, so
+// they can be added up.
 //
-// Two generations are kept and the older one is dropped, so that quantiles are those of the last samples, and of the last minutes: who
-// asks a region no more because it was slow would never learn that it is quick again.
+// Two generations are kept and the older one is dropped, so quantiles cover recent samples and recent minutes only. A region
+// that was avoided for its latency would otherwise never appear fast again.
 
 import type { Clock } from "../../core/clock.ts";
 
@@ -19,53 +20,56 @@ export interface LatencyHistogram {
 export function createLatencyHistogram(clock: Clock): LatencyHistogram {
   let older: number[] = [];
   let newer: number[] = [];
-  let recorded = 0;
-  let kept = 0;
-  let beganAtMs = clock.now();
+  let newerCount = 0;
+  let olderCount = 0;
+  let startedAtMs = clock.now();
 
-  function turn(): void {
-    [older, newer, kept, recorded] = [newer, [], recorded, 0];
-    beganAtMs = clock.now();
+  function rotate(): void {
+    [older, newer, olderCount, newerCount] = [newer, [], newerCount, 0];
+    startedAtMs = clock.now();
   }
 
-  function turnIfOld(): void {
-    const ageMs = clock.now() - beganAtMs;
-    if (ageMs >= 2 * GENERATION_MS) turn();
-    if (ageMs >= GENERATION_MS) turn();
+  function rotateIfOld(): void {
+    const ageMs = clock.now() - startedAtMs;
+    if (ageMs >= 2 * GENERATION_MS) rotate();
+    if (ageMs >= GENERATION_MS) rotate();
   }
 
   return {
     record(latencyMs) {
-      turnIfOld();
-      if (recorded === GENERATION_SAMPLES) turn();
+      rotateIfOld();
+      if (newerCount === GENERATION_SAMPLES) rotate();
       const bucket = Math.min(
         LAST_BUCKET,
         Math.ceil(BUCKETS_PER_OCTAVE * Math.log2(Math.max(1, latencyMs))),
       );
       newer[bucket] = (newer[bucket] ?? 0) + 1;
-      recorded++;
+      newerCount++;
     },
     get sampleCount() {
-      turnIfOld();
-      return kept + recorded;
+      rotateIfOld();
+      return olderCount + newerCount;
     },
     bucketCount: (bucket) => (older[bucket] ?? 0) + (newer[bucket] ?? 0),
   };
 }
 
-/** @returns of all histograms together the upper bound of the bucket that the quantile lies in; undefined for fewer samples than `atLeast` */
+/**
+ * Computes a quantile over several histograms.
+ * @returns the upper bound of the bucket with the quantile; undefined for fewer than `minSamples` samples
+ */
 export function computeQuantileMs(
   histograms: readonly LatencyHistogram[],
   quantile: number,
-  atLeast: number,
+  minSamples: number,
 ): number | undefined {
-  const samples = histograms.reduce((sum, one) => sum + one.sampleCount, 0);
-  if (samples < Math.max(1, atLeast)) return undefined;
+  const samples = histograms.reduce((sum, histogram) => sum + histogram.sampleCount, 0);
+  if (samples < Math.max(1, minSamples)) return undefined;
   let rank = Math.max(1, Math.ceil(quantile * samples));
   let bucket = -1;
   while (rank > 0 && bucket < LAST_BUCKET) {
     bucket++;
-    for (const one of histograms) rank -= one.bucketCount(bucket);
+    for (const histogram of histograms) rank -= histogram.bucketCount(bucket);
   }
   return 2 ** (bucket / BUCKETS_PER_OCTAVE);
 }

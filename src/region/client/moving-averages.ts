@@ -1,20 +1,20 @@
-// What a time has been of late, by kind of call: geometric means, which one slow call in fifty hardly moves, and which give way
-// to what is expected anyhow while nothing new is measured.
+// Recent mean latencies by kind of call. The means are geometric, so one slow call in fifty hardly moves them. Without new
+// samples they decay toward the expected value.
 
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../core/clock.ts";
 
 export interface MovingAverages {
-  record(kind: string, ms: number): void;
-  /** @param expectedMs where nothing was measured, and more and more as time goes by since */
-  meanMs(kind: string, expectedMs: number): number;
+  record(key: string, ms: number): void;
+  /** @param expectedMs result without samples; its weight grows with the time since the last sample */
+  meanMs(key: string, expectedMs: number): number;
 }
 
-/** Of models and tiers together; the one unused for longest is forgotten. */
+/** Number of model and tier combinations; the least recently used is evicted. */
 export const MAX_LATENCY_KEYS = 32;
-/** Of each new sample. */
+/** Weight of each new sample. */
 const WEIGHT = 0.1;
-/** A region that was slow is so forgotten, and tried again. */
+/** The decay lets a region that was slow be tried again. */
 const HALF_LIFE_MS = 10_000;
 const MIN_MS = 0.5;
 
@@ -23,13 +23,13 @@ export function createMovingAverages(clock: Clock): MovingAverages {
     max: MAX_LATENCY_KEYS,
   });
   return {
-    record(kind, ms) {
+    record(key, ms) {
       const log = Math.log(Math.max(MIN_MS, ms));
-      const before = means.get(kind)?.log ?? log;
-      means.set(kind, { log: before + WEIGHT * (log - before), atMs: clock.now() });
+      const previous = means.get(key)?.log ?? log;
+      means.set(key, { log: previous + WEIGHT * (log - previous), atMs: clock.now() });
     },
-    meanMs(kind, expectedMs) {
-      const mean = means.get(kind);
+    meanMs(key, expectedMs) {
+      const mean = means.get(key);
       if (mean === undefined) return expectedMs;
       const weight = 2 ** ((mean.atMs - clock.now()) / HALF_LIFE_MS);
       return Math.exp(weight * mean.log + (1 - weight) * Math.log(Math.max(MIN_MS, expectedMs)));

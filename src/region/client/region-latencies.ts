@@ -1,4 +1,4 @@
-// How long one region's calls take, by kind of call: means for the choice, histograms for quantiles.
+// Latencies of one region by kind of call: means for choosing a region, histograms for quantiles.
 
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../core/clock.ts";
@@ -10,17 +10,17 @@ import {
 import { createMovingAverages, MAX_LATENCY_KEYS } from "./moving-averages.ts";
 
 export interface RegionLatencies {
-  /** A call is on its way. */
-  recordStart(kind: string): void;
-  /** Whether a call has been made lately: what is left out because of its quantiles would never be measured again. */
-  hasRecentCall(kind: string): boolean;
-  record(kind: string, tookMs: number): void;
-  /** Of a call that would have taken longer still, and had no answer: the mean hears of it, the histogram of answers does not. */
-  recordTimeout(kind: string, tookMs: number): void;
-  /** @param expectedMs where nothing was measured of late */
-  meanMs(kind: string, expectedMs: number): number;
-  /** Of one kind of call, or of all. @returns undefined for fewer samples than `atLeast` */
-  quantileMs(quantile: number, atLeast: number, kind?: string): number | undefined;
+  /** Records that a call has started. */
+  recordStart(key: string): void;
+  /** Returns whether a call started recently. A region skipped because of old quantiles would never be measured again. */
+  hasRecentCall(key: string): boolean;
+  record(key: string, durationMs: number): void;
+  /** Records a call that ended unanswered. It counts for the mean, but not for the histogram of answers. */
+  recordTimeout(key: string, durationMs: number): void;
+  /** @param expectedMs result without recent samples */
+  meanMs(key: string, expectedMs: number): number;
+  /** @param key kind of call; all kinds if absent @returns undefined for fewer than `minSamples` samples */
+  quantileMs(quantile: number, minSamples: number, key?: string): number | undefined;
 }
 
 const RECENT_CALL_MS = 5_000;
@@ -28,24 +28,24 @@ const RECENT_CALL_MS = 5_000;
 export function createRegionLatencies(clock: Clock): RegionLatencies {
   const means = createMovingAverages(clock);
   const histograms = new LRUCache<string, LatencyHistogram>({ max: MAX_LATENCY_KEYS });
-  const beganAtMs = new LRUCache<string, number>({ max: MAX_LATENCY_KEYS });
+  const startedAtMs = new LRUCache<string, number>({ max: MAX_LATENCY_KEYS });
   return {
-    recordStart: (kind) => void beganAtMs.set(kind, clock.now()),
-    hasRecentCall: (kind) => clock.now() - (beganAtMs.get(kind) ?? -Infinity) < RECENT_CALL_MS,
-    record(kind, tookMs) {
-      means.record(kind, tookMs);
-      const histogram = histograms.get(kind) ?? createLatencyHistogram(clock);
-      histograms.set(kind, histogram);
-      histogram.record(tookMs);
+    recordStart: (key) => void startedAtMs.set(key, clock.now()),
+    hasRecentCall: (key) => clock.now() - (startedAtMs.get(key) ?? -Infinity) < RECENT_CALL_MS,
+    record(key, durationMs) {
+      means.record(key, durationMs);
+      const histogram = histograms.get(key) ?? createLatencyHistogram(clock);
+      histograms.set(key, histogram);
+      histogram.record(durationMs);
     },
     recordTimeout: means.record,
     meanMs: means.meanMs,
-    quantileMs(quantile, atLeast, kind) {
-      const one = kind === undefined ? undefined : histograms.get(kind);
+    quantileMs(quantile, minSamples, key) {
+      const histogram = key === undefined ? undefined : histograms.get(key);
       return computeQuantileMs(
-        kind === undefined ? [...histograms.values()] : one === undefined ? [] : [one],
+        key === undefined ? [...histograms.values()] : histogram === undefined ? [] : [histogram],
         quantile,
-        atLeast,
+        minSamples,
       );
     },
   };

@@ -1,4 +1,4 @@
-// What clients may be told of the regions: how near, how quick and how well they are, as this isolate sees them.
+// Public status of the regions: distance, latency and health, as this isolate sees them.
 
 import { greatCircleDistanceKm, type GeoPoint } from "../../core/geo.ts";
 import type { RegionState } from "./region-state.ts";
@@ -6,11 +6,11 @@ import type { RegionState } from "./region-state.ts";
 export interface RegionStatus {
   readonly id: string;
   readonly place: GeoPoint | null;
-  /** Where it may be asked directly. */
+  /** URL for direct calls. */
   readonly url?: string;
   readonly health: RegionState["health"];
   readonly distanceKm: number | null;
-  /** Of calls from here, over all models; null until there was one. */
+  /** Latency of calls from here, over all models; null without samples. */
   readonly latencyMs: { readonly p50: number; readonly p95: number } | null;
 }
 
@@ -18,7 +18,7 @@ export function describeRegions(
   states: readonly RegionState[],
   from: GeoPoint | undefined,
 ): RegionStatus[] {
-  const seen = states.map((state): RegionStatus => {
+  const statuses = states.map((state): RegionStatus => {
     const { id, location: place, publicUrl } = state.region;
     const [p50, p95] = [state.latencies.quantileMs(0.5, 1), state.latencies.quantileMs(0.95, 1)];
     return {
@@ -33,5 +33,5 @@ export function describeRegions(
       latencyMs: p50 === undefined || p95 === undefined ? null : { p50, p95 },
     };
   });
-  return seen.sort((a, b) => (a.distanceKm ?? Infinity) - (b.distanceKm ?? Infinity) || 0);
+  return statuses.sort((a, b) => (a.distanceKm ?? Infinity) - (b.distanceKm ?? Infinity) || 0);
 }

@@ -1,4 +1,4 @@
-// The regions an edge may ask, from its variables: a list, or the short form for one.
+// Reads the regions of an edge from its variables: a list, or the short form for one region.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import * as z from "zod";
@@ -10,14 +10,17 @@ const geoPointSchema = z.strictObject({
 });
 
 const regionSchema = z.strictObject({
-  /** In logs, metrics and GET /v1/regions. */
+  /** Appears in logs, metrics and GET /v1/regions. */
   id: z
     .string()
-    .regex(/^[a-z0-9][a-z0-9_-]{0,31}$/, "must be of a-z, 0-9, '-' and '_', 32 at most"),
-  /** Never told to clients. */
+    .regex(
+      /^[a-z0-9][a-z0-9_-]{0,31}$/,
+      "must have 1 to 32 characters of a-z, 0-9, '-' and '_', and start with a letter or digit",
+    ),
+  /** Never exposed to clients. */
   url: httpUrlText(),
   place: geoPointSchema.optional(),
-  /** What GET /v1/regions tells, for clients that ask the region themselves. */
+  /** Exposed by GET /v1/regions, for clients that call the region directly. */
   publicUrl: httpUrlText().optional(),
 });
 export type RegionConfig = z.output<typeof regionSchema>;
@@ -36,24 +39,24 @@ export const regionVariables = {
   EDGETIER_REGIONS: jsonText((reason) => `must be JSON: ${reason}`)
     .pipe(regionListSchema)
     .optional(),
-  /** The same for one region. Without either, every model has only its edge tiers. */
+  /** Short form for one region. Without regions, every model has only its edge tiers. */
   EDGETIER_REGION_URL: httpUrlText().optional(),
-  /** Hedges and retries for each call to a region; 0 forbids them. */
+  /** Hedges and retries per call to a region; 0 disables them. */
   EDGETIER_REGION_EXTRA_CALLS_SHARE: z.coerce.number().min(0).max(1).default(0.03),
-  /** Whether a late call may be sent a second time to the same region where there is no other. */
+  /** Whether a late call may be hedged in the same region if there is no other. */
   EDGETIER_REGION_HEDGE_SAME: z.enum(["true", "false"]).default("true"),
 };
 
 export type RegionVariables = z.output<z.ZodObject<typeof regionVariables>>;
 
-/** @returns none where no region is configured @throws invalid_configuration for both forms at once */
+/** @returns an empty list if no region is configured @throws invalid_configuration if both forms are set */
 export function resolveRegions({
   EDGETIER_REGIONS: regions,
   EDGETIER_REGION_URL: url,
 }: Pick<RegionVariables, "EDGETIER_REGIONS" | "EDGETIER_REGION_URL">): readonly RegionConfig[] {
   if (regions !== undefined && url !== undefined)
     throw coreErrors.invalidConfiguration([
-      "EDGETIER_REGIONS: EDGETIER_REGION_URL is set, too: keep one of them",
+      "EDGETIER_REGIONS: EDGETIER_REGION_URL is also set; keep one of them",
     ]);
   return regions ?? (url === undefined ? [] : [{ id: "default", url }]);
 }

@@ -1,9 +1,9 @@
-// RegionClient onto a region's app in the same process, without a network: for tests and tools.
+// RegionClient for a region app in the same process, without a network: for tests and tools.
 
 import type { RegionClient } from "../region-client.ts";
 import { createOipHttpRegionClient } from "./oip-http.ts";
 
-/** @param fetch of the app that `createRegionApp` makes */
+/** @param fetch of an app from `createRegionApp` */
 export function createInProcessRegionClient(
   fetch: (request: Request) => Response | Promise<Response>,
 ): RegionClient {
@@ -13,7 +13,7 @@ export function createInProcessRegionClient(
       const request = new Request(url, init);
       const { signal } = request;
       signal.throwIfAborted();
-      // An app may finish a request that nobody waits for any more; a fetch over a network would have ended here.
+      // An app may finish a request that was aborted; a fetch over a network would end here.
       const aborted = new Promise<never>((_, reject) =>
         signal.addEventListener("abort", () => reject(signal.reason), { once: true }),
       );

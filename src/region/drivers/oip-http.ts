@@ -1,9 +1,9 @@
-// RegionClient over HTTP: the Open Inference Protocol v2 with binary tensors, for any region server that serves EdgeTier's models.
+// RegionClient over HTTP: Open Inference Protocol v2 with binary tensors, for any server of EdgeTier's models.
 
 import { regionErrors } from "../errors.ts";
 import { EdgeTierError, reasonOf, shown } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
-import { toMessageHeaders as messageHeaders } from "../../protocol/open-inference-http.ts";
+import { toMessageHeaders } from "../../protocol/open-inference-http.ts";
 import {
   LOAD_REPORT_FORMAT_HEADER,
   LOAD_REPORT_HEADER,
@@ -18,19 +18,21 @@ import {
 import { TASK_INPUT_NAME } from "../../tasks/task.ts";
 import { readLimited } from "../../core/read-limited.ts";
 import {
+  type ForwardedRequest,
   type RegionCall,
   type RegionClient,
   type RegionFailure,
+  type ResumeRequest,
   classifyRegionStatus,
 } from "../region-client.ts";
 import { plainFetch, type RegionFetch } from "../signed-fetch.ts";
 
 export interface OipHttpOptions {
-  /** Of the region server, without `/v2`; a trailing slash does not matter. */
+  /** Base URL of the region server, without `/v2`. A trailing slash is allowed. */
   readonly baseUrl: string;
-  /** For one that signs: signed-fetch.ts. */
+  /** Fetch function, for example a signing one (signed-fetch.ts). */
   readonly fetch?: RegionFetch;
-  /** An answer larger than this is not read. */
+  /** Maximum response size; a larger response is discarded. */
   readonly maxResponseBytes?: number;
 }
 
@@ -39,92 +41,43 @@ interface TierCall extends RegionCall {
 }
 
 const READY_TIMEOUT_MS = 2_000;
-/** Headers of an answer that are the client's business. */
+/** Response headers that are forwarded to the client. */
 const FORWARDED_HEADERS = ["content-type", JSON_LENGTH_HEADER, "retry-after"];
-/** Of an error's body; its text goes into a log line. */
+/** Maximum size of an error body, whose text goes into a log line. */
 const MAX_ERROR_BYTES = 4_096;
+
+interface Transport {
+  readonly send: RegionFetch;
+  readonly baseUrl: string;
+  readonly maxResponseBytes: number;
+}
 
 export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient {
   const { fetch: send = plainFetch, maxResponseBytes = 16_777_216 } = options;
   const baseUrl = options.baseUrl.replace(/\/+$/, "");
-
-  const urlOf = ({ model, version }: Pick<RegionCall, "model" | "version">, action: string) =>
-    `${baseUrl}/v2/models/${encodeURIComponent(model)}/versions/${version}/${action}`;
-
-  /** @throws region_unavailable */
-  async function post(
-    call: RegionCall,
-    body: Uint8Array<ArrayBuffer>,
-    headers: Readonly<Record<string, string>>,
-    signal: AbortSignal,
-  ): Promise<Response> {
-    try {
-      const response = await send(urlOf(call, "infer"), {
-        method: "POST",
-        headers: { ...headers, ...requestHeaders(call) },
-        body,
-        signal,
-        redirect: "manual",
-      });
-      call.onLoadReport?.(parseLoadReport(response.headers.get(LOAD_REPORT_HEADER)));
-      return response;
-    } catch (error) {
-      throw toRegionError("unreached", error, call, signal);
-    }
-  }
-
-  async function saysYes(url: string, signal: AbortSignal | undefined): Promise<boolean> {
-    try {
-      const response = await send(url, {
-        method: "GET",
-        signal: withTimeout(READY_TIMEOUT_MS, signal),
-        redirect: "manual",
-      });
-      await response.body?.cancel();
-      return response.status === 200;
-    } catch {
-      return false;
-    }
-  }
-
-  /** @returns what a tier gives for these rows @throws region_unavailable, region_refused */
-  async function ask(
-    call: TierCall,
-    inputs: NamedTensors,
-    rows: number,
-    caller: AbortSignal | undefined,
-  ): Promise<NamedTensors> {
-    const signal = withTimeout(call.timeoutMs, caller);
-    const message = encodeMessage(call, inputs);
-    const response = await post(call, message.body, messageHeaders(message), signal);
-    try {
-      if (response.status !== 200) throw await toRejectionError(response);
-      const bytes = await readLimited(response.body, maxResponseBytes);
-      if (bytes === undefined)
-        throw unavailable("unreadable", `its answer is larger than ${maxResponseBytes} bytes`);
-      return requireRowCount(decodeResponse(bytes, response.headers.get(JSON_LENGTH_HEADER)), rows);
-    } catch (error) {
-      throw error instanceof EdgeTierError
-        ? error
-        : toRegionError("unreadable", error, call, signal);
-    }
-  }
+  const transport: Transport = { send, baseUrl, maxResponseBytes };
 
   return {
     infer: ({ inputs, ...call }, signal) =>
-      ask(
+      inferTensors(
+        transport,
         call,
-        { [TASK_INPUT_NAME]: { datatype: "BYTES", shape: [inputs.length], data: inputs } },
-        inputs.length,
+        {
+          tensors: {
+            [TASK_INPUT_NAME]: { datatype: "BYTES", shape: [inputs.length], data: inputs },
+          },
+          rows: inputs.length,
+        },
         signal,
       ),
-    resume: ({ tensors, rows, ...call }, signal) => ask(call, tensors, rows, signal),
+    resume: ({ tensors, rows, ...call }, signal) =>
+      inferTensors(transport, call, { tensors, rows }, signal),
 
     async forward(request, signal) {
       const response = await post(
+        transport,
         request,
-        request.body,
-        request.headers,
+        { body: request.body, headers: request.headers },
         withTimeout(request.timeoutMs, signal),
       );
       if (!isProtocolResponse(response)) throw await toRejectionError(response);
@@ -134,12 +87,82 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
       return new Response(response.body, { status: response.status, headers });
     },
 
-    isReady: (signal) => saysYes(`${baseUrl}/v2/health/ready`, signal),
-    isModelReady: (model, version, signal) => saysYes(urlOf({ model, version }, "ready"), signal),
+    isReady: (signal) => respondsOk(transport, `${baseUrl}/v2/health/ready`, signal),
+    isModelReady: (model, version, signal) =>
+      respondsOk(transport, modelUrl(transport, { model, version }, "ready"), signal),
   };
 }
 
-/** And not that of something on the way: refusals are JSON, too. */
+const modelUrl = (
+  { baseUrl }: Transport,
+  { model, version }: Pick<RegionCall, "model" | "version">,
+  action: string,
+): string => `${baseUrl}/v2/models/${encodeURIComponent(model)}/versions/${version}/${action}`;
+
+/** @throws region_unavailable */
+async function post(
+  transport: Transport,
+  call: RegionCall,
+  { body, headers }: Pick<ForwardedRequest, "body" | "headers">,
+  signal: AbortSignal,
+): Promise<Response> {
+  try {
+    const response = await transport.send(modelUrl(transport, call, "infer"), {
+      method: "POST",
+      headers: { ...headers, ...requestHeaders(call) },
+      body,
+      signal,
+      redirect: "manual",
+    });
+    call.onLoadReport?.(parseLoadReport(response.headers.get(LOAD_REPORT_HEADER)));
+    return response;
+  } catch (error) {
+    throw toRegionError("unreached", error, call, signal);
+  }
+}
+
+async function respondsOk(
+  { send }: Transport,
+  url: string,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  try {
+    const response = await send(url, {
+      method: "GET",
+      signal: withTimeout(READY_TIMEOUT_MS, signal),
+      redirect: "manual",
+    });
+    await response.body?.cancel();
+    return response.status === 200;
+  } catch {
+    return false;
+  }
+}
+
+/** @returns the tier's outputs for these rows @throws region_unavailable, region_refused */
+async function inferTensors(
+  transport: Transport,
+  call: TierCall,
+  { tensors, rows }: Pick<ResumeRequest, "tensors" | "rows">,
+  callerSignal: AbortSignal | undefined,
+): Promise<NamedTensors> {
+  const { maxResponseBytes } = transport;
+  const signal = withTimeout(call.timeoutMs, callerSignal);
+  const message = encodeMessage(call, tensors);
+  const request = { body: message.body, headers: toMessageHeaders(message) };
+  const response = await post(transport, call, request, signal);
+  try {
+    if (response.status !== 200) throw await toRejectionError(response);
+    const bytes = await readLimited(response.body, maxResponseBytes);
+    if (bytes === undefined)
+      throw unavailable("unreadable", `its answer is larger than ${maxResponseBytes} bytes`);
+    return requireRowCount(decodeResponse(bytes, response.headers.get(JSON_LENGTH_HEADER)), rows);
+  } catch (error) {
+    throw error instanceof EdgeTierError ? error : toRegionError("unreadable", error, call, signal);
+  }
+}
+
+/** Distinguishes the region's responses from those of an intermediary; the region's rejections are JSON, too. */
 function isProtocolResponse({ status, headers }: Response): boolean {
   if (status === 401) return false;
   return (
@@ -164,15 +187,15 @@ function requestHeaders({
   requestId,
   span,
   timeoutMs,
-  onLoadReport: onLoad,
+  onLoadReport,
 }: RegionCall): Record<string, string> {
   return {
-    // What is forwarded is passed on as it comes; what is decoded here is binary, and compresses badly.
+    // A forwarded body is passed on unchanged. A decoded body is binary and compresses badly.
     "accept-encoding": "identity",
     "x-request-id": requestId,
     "x-deadline-ms": String(Math.max(1, Math.floor(timeoutMs))),
     ...span?.headers,
-    ...(onLoad === undefined ? {} : { [LOAD_REPORT_FORMAT_HEADER]: "text" }),
+    ...(onLoadReport === undefined ? {} : { [LOAD_REPORT_FORMAT_HEADER]: "text" }),
   };
 }
 
@@ -191,10 +214,11 @@ function toRegionError(
   { aborted, reason }: AbortSignal,
 ): EdgeTierError {
   if (!aborted) return unavailable(failure, reasonOf(error), error);
-  const isTooLate = reason instanceof DOMException && reason.name === "TimeoutError"; // else the caller has ended it
+  // Any other reason means that the caller aborted the call.
+  const isTimeout = reason instanceof DOMException && reason.name === "TimeoutError";
   return unavailable(
     "timed_out",
-    isTooLate ? `no answer within ${Math.ceil(timeoutMs)} ms` : reasonOf(error),
+    isTimeout ? `no answer within ${Math.ceil(timeoutMs)} ms` : reasonOf(error),
     error,
   );
 }
@@ -202,13 +226,13 @@ function toRegionError(
 async function toRejectionError(response: Response): Promise<EdgeTierError> {
   const { status } = response;
   const reason = shown(await errorText(response), 300);
-  const kind = classifyRegionStatus(status);
-  return kind === undefined && status >= 400 && status < 500
+  const failure = classifyRegionStatus(status);
+  return failure === undefined && status >= 400 && status < 500
     ? regionErrors.regionRefused(status, reason)
-    : unavailable(kind ?? "unreadable", `status ${status}, ${reason}`);
+    : unavailable(failure ?? "unreadable", `status ${status}, ${reason}`);
 }
 
-/** The protocol's `{"error": "…"}`, or whatever something on the way has answered instead. */
+/** Reads the protocol's `{"error": "…"}`, or the plain text of an intermediary's response. */
 async function errorText(response: Response): Promise<string> {
   const bytes = await readLimited(response.body, MAX_ERROR_BYTES).catch(() => undefined);
   const text = new TextDecoder().decode(bytes);
@@ -231,8 +255,8 @@ function decodeResponse(bytes: Uint8Array, jsonLength: string | null): NamedTens
 function requireRowCount(outputs: NamedTensors, rows: number): NamedTensors {
   const names = Object.keys(outputs);
   if (names.length === 0) throw unavailable("unreadable", "its answer has no outputs");
-  const wrong = names.find((name) => outputs[name]?.shape[0] !== rows);
-  if (wrong !== undefined)
-    throw unavailable("unreadable", `its output ${shown(wrong)} does not have ${rows} rows`);
+  const mismatched = names.find((name) => outputs[name]?.shape[0] !== rows);
+  if (mismatched !== undefined)
+    throw unavailable("unreadable", `its output ${shown(mismatched)} does not have ${rows} rows`);
   return outputs;
 }

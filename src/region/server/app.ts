@@ -1,4 +1,4 @@
-// The region's HTTP interface: the Open Inference Protocol v2 with Triton's extensions and statuses, as a Hono app.
+// HTTP interface of the region: Open Inference Protocol v2 with Triton's extensions and statuses, as a Hono app.
 
 import { protocolErrors } from "../../protocol/errors.ts";
 import { Hono, type MiddlewareHandler } from "hono";
@@ -33,32 +33,32 @@ export interface RegionAppDependencies {
   readonly repository: ModelRepository;
   readonly executor: Executor;
   readonly lifecycle: Lifecycle;
-  /** Of EdgeTier, for the server's metadata. */
+  /** EdgeTier's version, for the server metadata. */
   readonly version: string;
   readonly clock?: Clock;
-  /** Of infer requests; without any, their number is not bounded before they reach the executor. */
+  /** Limits concurrent infer requests. Without it, their number is unbounded until the executor's queues. */
   readonly concurrencyLimiter?: ConcurrencyLimiter;
-  /** Without them, each request has a run of its own, or a place in one. */
+  /** Shares runs among identical requests. Without it, each request is computed separately. */
   readonly coalescer?: RequestCoalescer;
-  /** Without one, everyone is believed. */
+  /** Without it, every client is trusted. */
   readonly authentication?: MiddlewareHandler<RegionEnv> | undefined;
-  /** What `/v2/models/stats` answers; fed by the executor's and the repository's events, and by `onOutcome`. */
+  /** Source of `/v2/models/stats`, fed by the executor's and the repository's events and by `onOutcome`. */
   readonly statistics?: InferenceStatistics;
-  /** What `/metrics` answers; there is no such route without it. */
+  /** Source of `/metrics`; without it, the route does not exist. */
   readonly metrics?: MetricsExporter;
-  /** What the repository was made with, for what `/v2/models/{model}/config` says of it. */
+  /** Configuration that the repository was created with; `/v2/models/{model}/config` reports it. */
   readonly operatorConfig?: OperatorConfig;
-  /** Of a request body, decompressed. */
+  /** Maximum size of a request body after decompression. */
   readonly maxBodyBytes?: number;
-  /** Inputs of the task's own kind in one request. */
+  /** Maximum number of task inputs in one request. */
   readonly maxRows?: number;
-  /** Called once for every infer request that reached a model with the right inputs. */
+  /** Called once for every infer request that reached a model with valid inputs. */
   readonly onOutcome?: (outcome: InferOutcome) => void;
-  /** Of infer requests; by default their context goes into the log alone. */
+  /** Traces infer requests. Without it, their trace context only goes into the log. */
   readonly tracer?: Tracer;
   /** Called once for every request. */
-  readonly onResponse?: (answer: RegionResponseEvent) => void;
-  /** Called with every failure that is not the client's. */
+  readonly onResponse?: (response: RegionResponseEvent) => void;
+  /** Called for every failure that the client did not cause. */
   readonly onRequestFailed?: (failure: RequestFailureEvent) => void;
 }
 
@@ -77,7 +77,7 @@ export interface RequestFailureEvent {
   readonly error: unknown;
 }
 
-/** In traces, with a version or without. */
+/** Route in traces, with or without a version. */
 const TRACE_ROUTE = "/v2/models/:model/infer";
 const ignoreCompletion: WaitUntil = (work) => void work;
 
@@ -91,45 +91,73 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Regio
     version,
     metrics,
     clock = createPreciseClock(),
-    concurrencyLimiter: permits = unlimited,
-    coalescer: sharedRuns = noCoalescing,
+    concurrencyLimiter = unlimited,
+    coalescer = noCoalescing,
     statistics = createInferenceStatistics(clock),
-    operatorConfig: config = EMPTY_OPERATOR_CONFIG,
-  } = dependencies;
-  const {
+    operatorConfig = EMPTY_OPERATOR_CONFIG,
+    authentication,
     maxBodyBytes = 8_388_608,
     maxRows = 256,
     onOutcome = () => {},
-    onResponse: onAnswer = () => {},
-    onRequestFailed: onFailure = () => {},
-    tracer = passthroughTracer,
   } = dependencies;
   const app = new Hono<RegionEnv>();
 
   app.use(requestId());
-  app.use(async function observe(c, next) {
-    const startedMs = clock.now();
+  app.use(createRequestObserver(dependencies, clock));
+  if (authentication !== undefined) app.use(authentication);
+  addErrorResponses(app, dependencies.onRequestFailed);
+
+  addServerRoutes(app, { lifecycle, version, metrics });
+  addRepositoryRoutes(app, repository);
+  addModelRoutes(app, { repository, statistics, operatorConfig });
+  addLoadReportHeader(app, { lifecycle, executor, concurrencyLimiter, clock });
+  addInferRoute(app, {
+    repository,
+    executor,
+    coalescer,
+    lifecycle,
+    concurrencyLimiter,
+    clock,
+    maxBodyBytes,
+    maxRows,
+    onOutcome,
+  });
+  return app;
+}
+
+/** Traces each request and reports its response. */
+function createRequestObserver(
+  { lifecycle, tracer = passthroughTracer, onResponse = () => {} }: RegionAppDependencies,
+  clock: Clock,
+): MiddlewareHandler<RegionEnv> {
+  return async function observeRequest(c, next) {
+    const startedAtMs = clock.now();
     c.set("action", "other");
     const trace = tracer.startRequest((name) => c.req.header(name));
     c.set("span", trace.span);
     await next();
-    trace.finish(ignoreCompletion, traceEndOf(c));
-    // So that no client sends its next request into a connection that is about to close.
+    trace.finish(ignoreCompletion, describeTraceEnd(c));
+    // A client must not send its next request on a connection that is about to close.
     if (lifecycle.state === "leaving" || lifecycle.state === "draining")
       c.header("connection", "close");
-    onAnswer({
+    onResponse({
       action: c.get("action"),
       status: c.res.status,
-      durationMs: clock.now() - startedMs,
+      durationMs: clock.now() - startedAtMs,
       requestId: c.get("requestId"),
       traceId: c.get("span").traceId,
     });
-  });
-  if (dependencies.authentication !== undefined) app.use(dependencies.authentication);
-  const refuse = (c: RegionContext, error: EdgeTierError): Response => {
-    const isOurs = error.status >= 500 && error.status !== 501;
-    if (isOurs)
-      onFailure({
+  };
+}
+
+function addErrorResponses(
+  app: Hono<RegionEnv>,
+  onRequestFailed: RegionAppDependencies["onRequestFailed"] = () => {},
+): void {
+  const reject = (c: RegionContext, error: EdgeTierError): Response => {
+    const isServerFailure = error.status >= 500 && error.status !== 501;
+    if (isServerFailure)
+      onRequestFailed({
         event: "request_failed",
         requestId: c.get("requestId"),
         traceId: c.get("span").traceId,
@@ -141,33 +169,16 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Regio
     if (error.code === "unsupported_encoding") c.header("accept-encoding", "gzip, deflate");
     return c.json({ error: error.message }, toTritonStatus(error) as ContentfulStatusCode);
   };
-  app.onError((thrown, c) => refuse(c, asEdgeTierError(thrown)));
-  app.notFound((c) => refuse(c, protocolErrors.routeNotFound(c.req.path)));
-
-  addServerRoutes(app, { lifecycle, version, metrics });
-  addRepositoryRoutes(app, repository);
-  addModelRoutes(app, { repository, statistics, operatorConfig: config });
-  addLoadReportHeader(app, { lifecycle, executor, concurrencyLimiter: permits, clock });
-  addInferRoute(app, {
-    repository,
-    executor,
-    coalescer: sharedRuns,
-    lifecycle,
-    concurrencyLimiter: permits,
-    clock,
-    maxBodyBytes,
-    maxRows,
-    onOutcome,
-  });
-  return app;
+  app.onError((thrown, c) => reject(c, asEdgeTierError(thrown)));
+  app.notFound((c) => reject(c, protocolErrors.routeNotFound(c.req.path)));
 }
 
-/** Undefined for what is no inference: that is not traced. */
-function traceEndOf(c: RegionContext): Parameters<RequestTrace["finish"]>[1] {
+/** @returns undefined for requests other than inference, which are not traced */
+function describeTraceEnd(c: RegionContext): Parameters<RequestTrace["finish"]>[1] {
   if (c.get("action") !== "infer") return undefined;
   const { status } = c.res;
-  const error = c.error && asEdgeTierError(c.error).code;
-  const facts = {
+  const errorCode = c.error && asEdgeTierError(c.error).code;
+  const attributes = {
     "http.request.method": "POST",
     "http.route": TRACE_ROUTE,
     "http.response.status_code": status,
@@ -175,7 +186,7 @@ function traceEndOf(c: RegionContext): Parameters<RequestTrace["finish"]>[1] {
   };
   return {
     name: `POST ${TRACE_ROUTE}`,
-    attributes: { ...facts, ...(error && { "error.type": error }) },
-    error: status >= 500 ? (error ?? String(status)) : undefined,
+    attributes: { ...attributes, ...(errorCode && { "error.type": errorCode }) },
+    error: status >= 500 ? (errorCode ?? String(status)) : undefined,
   };
 }

@@ -1,53 +1,53 @@
-// A session's run in traces: in each request's own tree what it waited and the run, and the batch as a span that several trees
-// share, linked both ways.
+// Records batches in traces. Each request's own trace gets its queue time and the run; the batch is one shared span, linked
+// with them in both directions.
 
 import type { Tracer } from "../../core/tracing.ts";
 import type { BatchRun } from "./executor.ts";
 
 export function createBatchSpanRecorder(tracer: Tracer): (run: BatchRun) => void {
-  return function record({
-    tier: of,
-    requestCount: works,
+  return function recordBatchSpans({
+    tier,
+    requestCount,
     rows,
     reason,
     inputMs,
     inferMs,
     outputMs,
-    hasFailed: failed,
-    startedAtMs: startedMs,
-    tracedRequests: traced,
+    hasFailed,
+    startedAtMs,
+    tracedRequests,
   }) {
-    if (traced.length === 0) return;
-    const endMs = startedMs + inputMs + inferMs + outputMs;
-    const error = failed ? "run_failed" : undefined;
-    const sampled = traced.flatMap(({ span }) => (span.isSampled ? [span] : []));
-    const model = {
-      "edgetier.model": of.model,
-      "edgetier.version": of.version,
-      "edgetier.tier": of.tier,
-    };
-    const facts = {
-      ...model,
-      "edgetier.batch.requests": works,
+    if (tracedRequests.length === 0) return;
+    const endMs = startedAtMs + inputMs + inferMs + outputMs;
+    const error = hasFailed ? "run_failed" : undefined;
+    const sampled = tracedRequests.flatMap(({ span }) => (span.isSampled ? [span] : []));
+    const attributes = {
+      "edgetier.model": tier.model,
+      "edgetier.version": tier.version,
+      "edgetier.tier": tier.tier,
+      "edgetier.batch.requests": requestCount,
       "edgetier.batch.rows": rows,
       "edgetier.batch.reason": reason,
     };
     const batch = tracer.recordLinkedSpan(
       "batch",
       {
-        ...facts,
+        ...attributes,
         "edgetier.batch.merge_ms": inputMs,
         "edgetier.batch.infer_ms": inferMs,
         "edgetier.batch.split_ms": outputMs,
       },
-      { startMs: startedMs, endMs },
+      { startMs: startedAtMs, endMs },
       sampled,
       error,
     );
-    for (const { span, queuedAtMs } of traced) {
-      span.startChild("queue", {}, { startMs: queuedAtMs }).end(undefined, startedMs);
+    for (const { span, queuedAtMs } of tracedRequests) {
+      span.startChild("queue", {}, { startMs: queuedAtMs }).end(undefined, startedAtMs);
       span
-        .startChild("run", facts, { startMs: startedMs, links: span.isSampled ? [batch] : [] })
+        .startChild("run", attributes, {
+          startMs: startedAtMs,
+          links: span.isSampled ? [batch] : [],
+        })
         .end(error, endMs);
     }
   };

@@ -1,13 +1,13 @@
-// Buffers for merged inputs, used again by later batches of the same size: a fresh one has to be zeroed first.
+// Pool of buffers for merged inputs. Later batches of the same size reuse them, because a new buffer has to be zeroed first.
 
 export interface BufferPool {
-  /** Exactly so long, as a view's whole buffer is copied when it is sent to a thread. May hold what was in it before. */
+  /** Returns a buffer of exactly this size, as a view's whole buffer is copied to a thread. Its content is arbitrary. */
   acquire(byteLength: number): ArrayBuffer;
-  /** For a buffer that nobody reads any more. */
+  /** Returns a buffer that nothing reads any more. */
   release(buffer: ArrayBuffer): void;
 }
 
-/** @param maxBytes that are kept; beyond that, those of the size that was not used for longest go */
+/** @param maxBytes of pooled buffers; beyond it, the buffers of the least recently used size are dropped */
 export function createBufferPool(maxBytes = 67_108_864): BufferPool {
   const freeBySize = new Map<number, ArrayBuffer[]>();
   let freeBytes = 0;
@@ -26,7 +26,7 @@ export function createBufferPool(maxBytes = 67_108_864): BufferPool {
       free.push(buffer);
       freeBytes += byteLength;
       freeBySize.delete(byteLength);
-      freeBySize.set(byteLength, free); // now the last one
+      freeBySize.set(byteLength, free); // Moves this size to the end, as the most recently used.
       for (const [size, buffers] of freeBySize) {
         if (freeBytes <= maxBytes) return;
         freeBySize.delete(size);

@@ -1,65 +1,65 @@
-// Errors of the region server: queues, loading, trust.
+// Errors of the region server: queues, model loading, authentication.
 
 import { EdgeTierError, shown, errorFactory, type ErrorTable, quoted } from "../../core/errors.ts";
 
-/** Status and remedy of each code that this module owns. */
+/** Status and remedy of each code of this module. */
 export const regionServerErrorTable = {
-  not_loaded: { status: 400, remedy: "It is loaded with its first request." },
+  not_loaded: { status: 400, remedy: "Send it a request, which loads it." },
   signature_refused: {
     status: 401,
     remedy:
-      "Requests to this region are signed (RFC 9421, hmac-sha256) with a key of its EDGETIER_REGION_KEYS; an edge has it as EDGETIER_REGION_KEY, and a clock that is right.",
+      "Sign requests to this region (RFC 9421, hmac-sha256) with a key of its EDGETIER_REGION_KEYS. On the edge, set the key as EDGETIER_REGION_KEY and check the clock.",
   },
   nonces_full: {
     status: 503,
     remedy:
-      "Send fewer requests, or ask another region; the operator can raise EDGETIER_REGION_MAX_NONCES.",
+      "Send fewer requests, or call another region; the operator can raise EDGETIER_REGION_MAX_NONCES.",
     isRetryable: true,
     retryAfterSeconds: 1,
   },
   request_expired: {
     status: 503,
-    remedy: "Allow more time, or ask another region.",
+    remedy: "Allow more time, or call another region.",
     isRetryable: true,
   },
   queue_full: {
     status: 503,
-    remedy: "Send fewer requests at once, or ask another region.",
+    remedy: "Send fewer concurrent requests, or call another region.",
     isRetryable: true,
     retryAfterSeconds: 1,
   },
-  no_region_tier: { status: 404, remedy: "Ask the edge, which serves its tiers." },
+  no_region_tier: { status: 404, remedy: "Call the edge, which serves its tiers." },
   model_unloaded: {
     status: 404,
     remedy:
-      "POST /v2/repository/models/{model}/load loads it again; another region may still serve it.",
+      "Load it again with POST /v2/repository/models/{model}/load, or call another region that still serves it.",
   },
   version_unavailable: {
     status: 404,
     remedy:
-      "POST /v2/repository/index lists what is; the operator chooses by EDGETIER_REGION_MODELS.",
+      "List the available versions with POST /v2/repository/index; the operator selects them with EDGETIER_REGION_MODELS.",
   },
   warmup_failed: {
     status: 503,
-    remedy: "The operator should correct the tier's warm-up inputs, or publish the model again.",
+    remedy: "Ask the operator to correct the tier's warm-up inputs, or to publish the model again.",
     isRetryable: true,
     retryAfterSeconds: 10,
   },
   model_too_large: {
     status: 503,
     remedy:
-      "Ask another region; the operator should raise EDGETIER_REGION_MODEL_BUDGET_BYTES, or serve it with fewer instances.",
+      "Call another region; the operator can raise EDGETIER_REGION_MODEL_BUDGET_BYTES or configure fewer instances.",
   },
   no_room: {
     status: 503,
     remedy:
-      "Try again shortly, or ask another region; the operator should raise EDGETIER_REGION_MODEL_BUDGET_BYTES.",
+      "Try again shortly, or call another region; the operator can raise EDGETIER_REGION_MODEL_BUDGET_BYTES.",
     isRetryable: true,
     retryAfterSeconds: 1,
   },
   draining: {
     status: 503,
-    remedy: "Send the request again; another instance will take it.",
+    remedy: "Send the request again; another instance will accept it.",
     isRetryable: true,
     retryAfterSeconds: 1,
   },
@@ -77,11 +77,11 @@ export const regionServerErrors = {
     ),
   loadFailed: (model: string, cause: EdgeTierError) => {
     const { code, status, detail, remedy, retryable, retryAfterSeconds } = cause;
-    const why = code === "model_not_found" ? "failed to poll from model repository." : detail;
+    const reason = code === "model_not_found" ? "failed to poll from model repository." : detail;
     return new EdgeTierError({
       code,
       status,
-      detail: `failed to load ${quoted(model)}, ${why}`,
+      detail: `failed to load ${quoted(model)}, ${reason}`,
       remedy,
       retryable,
       cause,
@@ -89,11 +89,11 @@ export const regionServerErrors = {
     });
   },
   signatureRefused: (reason: string) =>
-    makeError("signature_refused", `The request's signature was refused: ${reason}.`),
+    makeError("signature_refused", `Request signature rejected: ${reason}.`),
   noncesFull: (maxNonces: number) =>
     makeError(
       "nonces_full",
-      `This region remembers ${maxNonces} signed requests, and cannot tell a further one from one that is sent again.`,
+      `The replay protection is full: it holds ${maxNonces} nonces of signed requests.`,
     ),
   requestExpired: () => makeError("request_expired", "Request timeout expired."),
   queueFull: (maxQueued: number) =>
@@ -110,20 +110,20 @@ export const regionServerErrors = {
       "version_unavailable",
       `Version ${version} of model ${shown(model)} is not available: ${reason}.`,
     ),
-  warmupFailed: (name: string, tier: string, reason: string, cause: unknown) =>
-    makeError("warmup_failed", `Warm-up ${shown(name)} of tier ${tier} failed: ${reason}`, {
+  warmupFailed: (run: string, tier: string, reason: string, cause: unknown) =>
+    makeError("warmup_failed", `Warm-up ${shown(run)} of tier ${tier} failed: ${reason}`, {
       cause,
     }),
   modelTooLarge: (model: string, bytes: number, budgetBytes: number) =>
     makeError(
       "model_too_large",
-      `${model} takes ${bytes} bytes; this region has ${budgetBytes} for all models.`,
+      `Model ${model} needs ${bytes} bytes; the region's budget for all models is ${budgetBytes} bytes.`,
       { facts: { bytes, budgetBytes } },
     ),
   noRoom: (model: string, bytes: number) =>
     makeError(
       "no_room",
-      `There is no room for ${model}, which takes ${bytes} bytes: all that is loaded is in use.`,
+      `No memory for model ${model}, which needs ${bytes} bytes: all loaded models are in use.`,
       { facts: { bytes } },
     ),
   draining: () => makeError("draining", "This server is shutting down."),

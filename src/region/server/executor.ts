@@ -1,4 +1,4 @@
-// How accepted work gets onto a session: the port. batching/ lets works share runs.
+// Port: runs requests on a session. The implementation in batching/ lets several requests share a run.
 
 import type { Span } from "../../core/tracing.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
@@ -7,7 +7,7 @@ import type { Session } from "../../runtime/runtime.ts";
 import type { RowPadding } from "../../tasks/task.ts";
 import type { DispatchReason } from "./batching/dispatch-policy.ts";
 
-/** Whose work it is: what logs and metrics call it. */
+/** Identifies a tier in logs and metrics. */
 export interface TierRef {
   readonly model: string;
   readonly version: number;
@@ -17,58 +17,56 @@ export interface TierRef {
 export interface ExecutionRequest {
   readonly session: Session;
   readonly tier: TierRef;
-  /** How the tier's works share runs; what it does not say is the executor's default. That of a session's first work counts. */
+  /** How the tier's requests share runs; the executor's defaults fill the gaps. A session's first request decides. */
   readonly batching?: BatchingConfig | undefined;
-  /** The first dimension of each is the batch: its rows. */
+  /** The first dimension of each tensor is the batch, with one row per element. */
   readonly inputs: NamedTensors;
-  /** Milliseconds since the epoch from which on nobody wants the answer. */
+  /** Deadline in milliseconds since the epoch; the answer is useless afterwards. */
   readonly expiresAtMs?: number | undefined;
-  /** Aborted when the client has left. */
+  /** Aborted when the client disconnects. */
   readonly signal?: AbortSignal | undefined;
-  /** From 1, the highest. */
+  /** Priority level; 1 is the highest. */
   readonly priority?: number | undefined;
-  /** How the inputs were padded, if they may be padded further to share a run. */
+  /** How the inputs were padded. Present if they may be padded further to share a run. */
   readonly padding?: RowPadding | undefined;
-  /** What the model is meant to answer within, from its coming here on: no wait for company goes beyond it. */
+  /** Latency target of the model, counted from arrival. The request never waits for a batch beyond it. */
   readonly maxLatencyMs?: number | undefined;
-  /** Of the request. */
   readonly span?: Span;
 }
 
-/** One run of a session, over. The requests of a shared one that failed may have runs of their own after it. */
+/** A finished run of a session. If a shared run failed, its requests may run again one by one. */
 export interface BatchRun {
   readonly tier: TierRef;
-  /** Requests that shared it. */
+  /** Number of requests that shared the run. */
   readonly requestCount: number;
   readonly rows: number;
   readonly reason: DispatchReason;
-  /** What each of them waited, the longest first. */
+  /** Queue time of each request, longest first. */
   readonly queueTimesMs: readonly number[];
-  /** Merging inputs, running the graph, splitting outputs. */
+  /** Duration of merging inputs, of running the graph, and of splitting outputs. */
   readonly inputMs: number;
   readonly inferMs: number;
   readonly outputMs: number;
   readonly hasFailed: boolean;
-  /** By the executor's clock. */
+  /** On the executor's clock. */
   readonly startedAtMs: number;
-  /** The works that are traced, and since when they had waited. */
+  /** Traced requests, with the start of their queue time. */
   readonly tracedRequests: readonly { readonly span: Span; readonly queuedAtMs: number }[];
 }
 
-/** What waits for one session now. */
+/** Queue of one session at this moment. */
 export interface TierQueueState {
   readonly tier: TierRef;
   readonly requestCount: number;
   readonly rows: number;
-  /** Of the oldest; 0 where nothing waits. */
+  /** Age of the oldest queued request; 0 if the queue is empty. */
   readonly oldestAgeMs: number;
-  /** Runs under way. */
   readonly runsInFlight: number;
 }
 
 export interface Executor {
-  /** Of every tier that had work and whose session is still there. */
+  /** Returns the queue of every tier that had requests and whose session still exists. */
   queueStates(): readonly TierQueueState[];
   /** @throws queue_full, request_expired, request_cancelled; invalid_tensor, session_failed from the session. */
-  execute(work: ExecutionRequest): Promise<NamedTensors>;
+  execute(request: ExecutionRequest): Promise<NamedTensors>;
 }

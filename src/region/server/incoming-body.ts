@@ -1,5 +1,5 @@
-// An infer request's body, from Node's own stream into a buffer that is used again. The web's Request would make two copies
-// of it, and V8 collects garbage by the bytes of such buffers: at 49 kB a body, that was a third of the server's time.
+// Reads an infer request's body from Node's stream into a pooled buffer. A web Request would make two copies, and V8 collects
+// garbage by the size of such buffers. At 49 kB per body, this took a third of the server's time.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import type { IncomingMessage } from "node:http";
@@ -9,34 +9,34 @@ import { type BodyVerifier, readRequestBody } from "../../protocol/read-request-
 import type { BufferPool } from "./buffer-pool.ts";
 
 export interface IncomingBody {
-  /** What follows the JSON is aligned for any datatype, so that tensors can be views of it. */
+  /** The bytes after the JSON are aligned for any datatype, so that tensors can be views. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** To be called when nothing refers to the bytes any more; if it is not, they are garbage in the end. */
+  /** Returns the buffer to the pool. Call it when nothing refers to the bytes; without a call, the buffer is garbage. */
   release(): void;
 }
 
 export interface IncomingBodyOptions {
   readonly maxBytes: number;
-  /** Of the JSON at its beginning. */
+  /** Length of the JSON at the beginning of the body. */
   readonly jsonBytes: number | undefined;
   readonly pool: BufferPool;
-  /** Of the bytes as they came. */
+  /** Checks the bytes as received. */
   readonly verifyBody?: BodyVerifier | undefined;
 }
 
-/** Below that, keeping a buffer saves nothing. */
+/** Below this size, pooling saves nothing. */
 const MIN_POOLED_BYTES = 16_384;
-/** Of the largest element. */
+/** Size of the largest element, in bytes. */
 const ALIGNMENT = 8;
 
 /**
- * @param bindings of the Node server; without them, and for a body that is compressed or sent in chunks, it is read as the web does
+ * @param bindings of the Node server; without them, and for a compressed or chunked body, the web API reads the body
  * @throws as readRequestBody
  */
 export async function readIncomingBody(
   request: Request,
   bindings: Partial<HttpBindings> | undefined,
-  { maxBytes, jsonBytes = 0, pool, verifyBody: check }: IncomingBodyOptions,
+  { maxBytes, jsonBytes = 0, pool, verifyBody }: IncomingBodyOptions,
 ): Promise<IncomingBody> {
   const incoming = bindings?.incoming;
   const length = Number(incoming?.headers["content-length"] ?? Number.NaN);
@@ -46,7 +46,7 @@ export async function readIncomingBody(
     !(length <= maxBytes) ||
     (incoming.headers["content-encoding"] ?? "identity") !== "identity"
   ) {
-    return { bytes: await readRequestBody(request, maxBytes, check), release: () => {} };
+    return { bytes: await readRequestBody(request, maxBytes, verifyBody), release: () => {} };
   }
   const offset = (ALIGNMENT - (jsonBytes % ALIGNMENT)) % ALIGNMENT;
   const isPooled = length >= MIN_POOLED_BYTES;
@@ -55,11 +55,11 @@ export async function readIncomingBody(
     : new ArrayBuffer(length + offset);
   const bytes = new Uint8Array(buffer, offset, length);
   await readInto(bytes, incoming as IncomingMessage);
-  await check?.(bytes);
+  await verifyBody?.(bytes);
   return { bytes, release: () => isPooled && pool.release(buffer) };
 }
 
-/** @throws invalid_request for a body that breaks off */
+/** @throws invalid_request for a truncated body */
 async function readInto(bytes: Uint8Array, incoming: IncomingMessage): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let filled = 0;
@@ -67,7 +67,7 @@ async function readInto(bytes: Uint8Array, incoming: IncomingMessage): Promise<v
     reject(coreErrors.invalidRequest([`the body cannot be read (${reasonOf(reason)})`]));
   incoming
     .on("data", (chunk: Uint8Array) => {
-      bytes.set(chunk, filled); // no more than its content-length: Node's parser sees to it
+      bytes.set(chunk, filled); // Always fits: Node's parser enforces the content-length.
       filled += chunk.byteLength;
     })
     .once("end", resolve)

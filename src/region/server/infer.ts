@@ -1,4 +1,4 @@
-// One infer request against a loaded model: choose the tier, make its tensors, run, pick the outputs.
+// Runs one infer request against a loaded model: chooses the tier, prepares its tensors, runs it, selects the outputs.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -29,150 +29,189 @@ export interface InferContext {
   readonly executor: Executor;
   readonly coalescer: RequestCoalescer;
   readonly clock: Clock;
-  /** Inputs of the task's own kind in one request, at most. */
+/** Maximum number of task inputs in one request. */
   readonly maxRows: number;
-  /** When the request came in, in milliseconds since the epoch: its `timeout` counts from then. */
+/** Arrival in milliseconds since the epoch; the request's `timeout` counts from here. */
   readonly receivedAtMs: number;
-  /** Milliseconds since the epoch from which on nobody wants the answer; the request's `timeout` may be sooner. */
+/** Deadline in milliseconds since the epoch; the request's `timeout` may be earlier. */
   readonly expiresAtMs: number | undefined;
   readonly signal: AbortSignal;
-  /** Of the request. */
-  readonly span: Span;
-  /** Called once for a request whose inputs are right, when it is over. */
+readonly span: Span;
+/** Called once when a request with valid inputs ends. */
   readonly onOutcome: (outcome: InferOutcome) => void;
 }
 
-/** Triton's reasons: its queue's limits, a client that left, the runtime, anything else. */
+/** Triton's failure reasons: queue limits, a disconnected client, the runtime, anything else. */
 export type FailureReason = "REJECTED" | "CANCELED" | "BACKEND" | "OTHER";
 
 export interface InferOutcome {
   readonly tier: TierRef;
-  /** From the decoded request to its outputs. */
-  readonly durationMs: number;
-  /** What of that was making the graph's inputs of the task's own. */
-  readonly preprocessMs: number;
-  /** It was answered by the run of another request, just like it. */
-  readonly isCoalesced: boolean;
-  /** Undefined for one that was answered. */
-  readonly failure: FailureReason | undefined;
+/** From the decoded request to its outputs. */
+readonly durationMs: number;
+/** Part of `durationMs` spent on converting task inputs into graph inputs. */
+readonly preprocessMs: number;
+/** Whether the run of an identical request answered this one. */
+readonly isCoalesced: boolean;
+/** Undefined for an answered request. */
+readonly failure: FailureReason | undefined;
+}
+
+/** A request's inputs, matched with the tier that runs them. */
+interface PreparedRequest {
+readonly tier: LoadedRegionTier;
+readonly resumption: LoadedResumption | undefined;
+readonly tierRef: TierRef;
+readonly priority: number | undefined;
+/** Infinity without a deadline. */
+readonly expiresAtMs: number;
 }
 
 /**
- * Takes either the task's own inputs (one BYTES tensor `input`, a row each) or tensors by their names: those of the graph,
- * or those from which the tier goes on where an edge tier has begun.
- * Request parameters: `tier` (the last region tier by default), `timeout` in microseconds (0: none), `priority` (1 is the
- * highest; 0 or none: the model's default).
- * @returns the graph's raw outputs, all or those asked for, in the order asked for.
- * @throws invalid_request, unsupported, no_such_tier, invalid_tensor, too_many_inputs, what the task refuses, and what the executor throws.
- */
+* Accepts either the task's own inputs (one BYTES tensor `input`, one row each) or tensors by name: the graph's inputs, or
+* those from which the tier resumes an edge tier's work.
+* Request parameters: `tier` (default: the last region tier), `timeout` in microseconds (0: none), `priority` (1 is the
+* highest; 0 or none: the model's default).
+* @returns the graph's raw outputs, all or the requested ones, in the requested order
+* @throws invalid_request, unsupported, no_such_tier, invalid_tensor, too_many_inputs, the task's rejections, and what the executor throws
+*/
 export async function infer(
-  model: LoadedRegionModel,
-  request: InferRequest,
-  context: InferContext,
+model: LoadedRegionModel,
+request: InferRequest,
+context: InferContext,
 ): Promise<InferResponse> {
-  const { executor, coalescer: sharedRuns, clock, receivedAtMs, signal, span, onOutcome } = context;
-  const { manifest } = model;
-  rejectUnsupportedParameters(request);
-  const tier = chooseTier(model, request.parameters?.["tier"]);
-  const resumption = selectResumption(tier, request.inputs);
-  const { session } = resumption ?? tier;
-  const wanted = readSelectedOutputs(request, session.outputs, manifest.model);
-  const timeoutMs = readTimeoutMs(request);
-  const priority = readPriority(request);
-  const expiresAtMs = Math.min(
-    context.expiresAtMs ?? Infinity,
-    timeoutMs === undefined ? Infinity : receivedAtMs + timeoutMs,
-  );
+const { clock, signal, span, onOutcome } = context;
+const { manifest } = model;
+rejectUnsupportedParameters(request);
+const prepared = prepareRequest(model, request, context);
+const { tier, tierRef, priority, expiresAtMs } = prepared;
+const { session } = prepared.resumption ?? tier;
+const selectedOutputs = readSelectedOutputs(request, session.outputs, manifest.model);
+span.setAttributes({
+"edgetier.model": tierRef.model,
+"edgetier.version": tierRef.version,
+"edgetier.tier": tierRef.tier,
+});
 
-  const of: TierRef = {
-    model: manifest.model,
-    version: manifest.version,
-    tier: resumption?.name ?? tier.manifest.id,
-  };
-  span.setAttributes({
-    "edgetier.model": of.model,
-    "edgetier.version": of.version,
-    "edgetier.tier": of.tier,
-  });
-  const startedMs = clock.now();
-  let preprocessMs = 0;
-  const start = async (waiter: Waiter): Promise<NamedTensors> => {
-    const begunMs = clock.now();
-    const prepared =
-      resumption === undefined
-        ? toGraphInputs(model, tier, request.inputs, context.maxRows)
-        : validateInputs(manifest.model, session.inputs, request.inputs);
-    const preparedMs = clock.now();
-    preprocessMs = preparedMs - begunMs;
-    span.startChild("preprocess", {}, { startMs: begunMs }).end(undefined, preparedMs);
-    // A shared run does not expire with this request, but waits for company no longer than it can.
-    const latencyBoundMs =
-      waiter.expiresAtMs === undefined
-        ? Math.min(manifest.deadlineMs, expiresAtMs - preparedMs)
-        : manifest.deadlineMs;
-    return await executor.execute({
-      session,
-      tier: of,
-      batching: tier.serving.batching,
-      ...prepared,
-      ...waiter,
-      priority,
-      maxLatencyMs: latencyBoundMs,
-      span,
-    });
-  };
-  const report = (isShared: boolean, failure?: FailureReason) =>
-    onOutcome({
-      tier: of,
-      durationMs: clock.now() - startedMs,
-      preprocessMs,
-      isCoalesced: isShared,
-      failure,
-    });
-  const runs = isCoalescable(tier.serving.batching?.queue) ? sharedRuns : noCoalescing;
-  const asked = {
-    session,
-    inputs: request.inputs,
-    priority,
-    expiresAtMs: expiresAtMs === Infinity ? undefined : expiresAtMs,
-    signal,
-  };
-  const { outputs, isCoalesced: isShared } = await runs
-    .execute(asked, start)
-    .catch((thrown: unknown) => {
-      const error = asEdgeTierError(thrown);
-      if (error.status >= 499) report(false, failureReasonOf(error)); // below, the request was wrong
-      throw thrown;
-    });
-  if (isShared) span.setAttributes({ "edgetier.shared_run": true });
-  report(isShared);
-  return {
-    model: manifest.model,
-    version: String(manifest.version),
-    id: request.id,
-    parameters: { tier: tier.manifest.id },
-    outputs: selectOutputs(outputs, wanted, model.labels),
-  };
+const startedAtMs = clock.now();
+let preprocessMs = 0;
+const report = (isCoalesced: boolean, failure?: FailureReason) =>
+onOutcome({
+tier: tierRef,
+durationMs: clock.now() - startedAtMs,
+preprocessMs,
+isCoalesced,
+failure,
+});
+const coalescer = isCoalescable(tier.serving.batching?.queue) ? context.coalescer : noCoalescing;
+const { outputs, isCoalesced } = await coalescer
+.execute(
+{
+session,
+inputs: request.inputs,
+priority,
+expiresAtMs: expiresAtMs === Infinity ? undefined : expiresAtMs,
+signal,
+},
+(waiter) =>
+execute(model, request, prepared, context, waiter, (durationMs) => {
+preprocessMs = durationMs;
+}),
+)
+.catch((thrown: unknown) => {
+const error = asEdgeTierError(thrown);
+if (error.status >= 499) report(false, classifyFailure(error)); // Below 499, the request was invalid.
+throw thrown;
+});
+if (isCoalesced) span.setAttributes({ "edgetier.shared_run": true });
+report(isCoalesced);
+return {
+model: manifest.model,
+version: String(manifest.version),
+id: request.id,
+parameters: { tier: tier.manifest.id },
+outputs: selectOutputs(outputs, selectedOutputs, model.labels),
+};
+}
+
+function prepareRequest(
+model: LoadedRegionModel,
+request: InferRequest,
+context: InferContext,
+): PreparedRequest {
+const { manifest } = model;
+const tier = chooseTier(model, request.parameters?.["tier"]);
+const resumption = selectResumption(tier, request.inputs);
+const timeoutMs = readTimeoutMs(request);
+return {
+tier,
+resumption,
+tierRef: {
+model: manifest.model,
+version: manifest.version,
+tier: resumption?.name ?? tier.manifest.id,
+},
+priority: readPriority(request),
+expiresAtMs: Math.min(
+context.expiresAtMs ?? Infinity,
+timeoutMs === undefined ? Infinity : context.receivedAtMs + timeoutMs,
+),
+};
+}
+
+/** Converts the inputs and hands them to the executor. */
+async function execute(
+model: LoadedRegionModel,
+request: InferRequest,
+{ tier, resumption, tierRef, priority, expiresAtMs }: PreparedRequest,
+{ executor, clock, span, maxRows }: InferContext,
+waiter: Waiter,
+onPreprocessed: (durationMs: number) => void,
+): Promise<NamedTensors> {
+const { manifest } = model;
+const { session } = resumption ?? tier;
+const startedAtMs = clock.now();
+const graphInputs =
+resumption === undefined
+? toGraphInputs(model, tier, request.inputs, maxRows)
+: validateInputs(manifest.model, session.inputs, request.inputs);
+const preparedAtMs = clock.now();
+onPreprocessed(preparedAtMs - startedAtMs);
+span.startChild("preprocess", {}, { startMs: startedAtMs }).end(undefined, preparedAtMs);
+// A shared run does not expire with this request, but waits for a batch no longer than this request can.
+const maxLatencyMs =
+waiter.expiresAtMs === undefined
+? Math.min(manifest.deadlineMs, expiresAtMs - preparedAtMs)
+: manifest.deadlineMs;
+return await executor.execute({
+session,
+tier: tierRef,
+batching: tier.serving.batching,
+...graphInputs,
+...waiter,
+priority,
+maxLatencyMs,
+span,
+});
 }
 
 function chooseTier(
   model: LoadedRegionModel,
-  asked: string | number | boolean | undefined,
+tierId: string | number | boolean | undefined,
 ): LoadedRegionTier {
-  const tier =
-    asked === undefined
-      ? defaultTierOf(model)
-      : model.tiers.find((one) => one.manifest.id === asked);
-  if (tier === undefined)
-    throw coreErrors.noSuchTier(
-      model.manifest.model,
-      String(asked),
-      model.tiers.map((one) => one.manifest.id),
-    );
+const tier =
+tierId === undefined
+? defaultTierOf(model)
+: model.tiers.find(({ manifest }) => manifest.id === tierId);
+if (tier === undefined)
+throw coreErrors.noSuchTier(
+model.manifest.model,
+String(tierId),
+model.tiers.map(({ manifest }) => manifest.id),
+);
   return tier;
 }
 
-/** By the names alone: its inputs are never just those of the tier. */
+/** Matches by name only: the inputs of a resumption never equal those of its tier. */
 function selectResumption(
   { resumption }: LoadedRegionTier,
   inputs: NamedTensors,
@@ -193,7 +232,7 @@ function validateInputs(
   return { inputs };
 }
 
-/** What was encoded here may be padded as its preprocessor says; a client's own tensors as the model's configuration does. */
+/** Inputs encoded here are padded by their preprocessor's rule, and a client's own tensors by the model's configuration. */
 function toGraphInputs(
   { manifest, parseInput }: LoadedRegionModel,
   { preprocessor, session }: LoadedRegionTier,
@@ -206,12 +245,12 @@ function toGraphInputs(
       : readTaskInputs(inputs, parseInput, maxRows);
   if (preprocessor !== undefined && rows !== undefined)
     return { inputs: preprocessor.encode(rows), padding: preprocessor.padding };
-  const isGraphs =
-    preprocessor === undefined || session.inputs.some(({ name }) => Object.hasOwn(inputs, name));
-  return validateInputs(manifest.model, isGraphs ? session.inputs : TASK_INPUTS, inputs);
+const isGraphInput =
+preprocessor === undefined || session.inputs.some(({ name }) => Object.hasOwn(inputs, name));
+return validateInputs(manifest.model, isGraphInput ? session.inputs : TASK_INPUTS, inputs);
 }
 
-function failureReasonOf({ code }: EdgeTierError): FailureReason {
+function classifyFailure({ code }: EdgeTierError): FailureReason {
   if (code === "queue_full" || code === "request_expired") return "REJECTED";
   if (code === "request_cancelled") return "CANCELED";
   return code.startsWith("session_") ? "BACKEND" : "OTHER";

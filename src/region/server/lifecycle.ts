@@ -1,39 +1,39 @@
-// Whether the server takes requests, and how many it is answering: what readiness reports and what a drain waits for.
+// Lifecycle of the server: whether it accepts requests, and how many are in flight. Readiness reports it; a drain awaits it.
 
 import { regionServerErrors } from "./errors.ts";
 import { systemClock, type Clock } from "../../core/clock.ts";
 
 /**
- * - `leaving`: it says that it is not ready, but still takes requests: those that were sent before anyone could know.
- * - `draining`: it takes none, and finishes what it has taken.
+ * - `leaving`: readiness is off, but requests are still accepted, because they may have been sent before it was known
+ * - `draining`: new requests are rejected, accepted ones are finished
  */
 export type LifecycleState = "starting" | "serving" | "leaving" | "draining";
 
 export interface DrainTimeouts {
-  /** How long it is `leaving` first. */
+  /** Duration of the `leaving` state. */
   readonly lingerMs: number;
-  /** For all of the drain. */
+  /** Limit of the whole drain. */
   readonly timeoutMs: number;
 }
 
 export interface Lifecycle {
   readonly state: LifecycleState;
-  /** Requests taken and not answered yet. */
+  /** Requests that were accepted and not yet answered. */
   readonly inFlight: number;
-  /** From now on the server says that it is ready. */
+  /** Makes the server ready. */
   start(): void;
-  /** Does one request's work. @throws draining */
+  /** Runs one request's work. @throws draining */
   track<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** @returns whether everything taken was finished within the time. */
-  drain(times: DrainTimeouts): Promise<boolean>;
+  /** @returns whether every accepted request finished in time */
+  drain(timeouts: DrainTimeouts): Promise<boolean>;
 }
 
 export function createLifecycle(clock: Clock = systemClock): Lifecycle {
   let state: LifecycleState = "starting";
   let inFlight = 0;
-  let whenIdle = () => {};
+  let onIdle = () => {};
 
-  const passed = (delayMs: number) =>
+  const delay = (delayMs: number) =>
     new Promise<void>((resolve) => void clock.setTimer(resolve, delayMs));
 
   return {
@@ -53,13 +53,13 @@ export function createLifecycle(clock: Clock = systemClock): Lifecycle {
         return await work();
       } finally {
         inFlight--;
-        if (inFlight === 0) whenIdle();
+        if (inFlight === 0) onIdle();
       }
     },
     async drain({ lingerMs, timeoutMs }) {
       const endsAtMs = clock.now() + timeoutMs;
       state = "leaving";
-      await passed(Math.min(lingerMs, timeoutMs));
+      await delay(Math.min(lingerMs, timeoutMs));
       state = "draining";
       if (inFlight === 0) return true;
       return await new Promise((resolve) => {
@@ -67,7 +67,7 @@ export function createLifecycle(clock: Clock = systemClock): Lifecycle {
           () => resolve(false),
           Math.max(0, endsAtMs - clock.now()),
         );
-        whenIdle = () => {
+        onIdle = () => {
           cancelTimer();
           resolve(true);
         };

@@ -1,4 +1,4 @@
-// From a version in the model store to something that answers: verified, consistent with its manifest, and warmed up.
+// Loads a version from the model store: verifies it, checks it against its manifest, and warms it up.
 
 import { regionServerErrors } from "./errors.ts";
 import { registryErrors } from "../../registry/errors.ts";
@@ -19,38 +19,37 @@ import {
 
 export interface LoadedRegionTier extends OpenedTier {
   readonly manifest: TierManifest;
-  /** The manifest's, the operator's and the region's defaults, merged. */
+  /** Merged from the manifest, the operator's configuration and the region's defaults. */
   readonly serving: ServingConfig<ArtifactRef>;
-  /** The rest of its graph, for what an edge tier has begun; absent where its manifest has none. */
+  /** The rest of the graph, which resumes an edge tier's work; absent if the manifest has none. */
   readonly resumption?: LoadedResumption;
 }
 
 export interface LoadedResumption {
-  /** Of the edge tier. */
+  /** Id of the edge tier whose work it resumes. */
   readonly edgeTier: string;
-  /** Of the two tiers: for figures, since it runs and waits apart from its tier. */
+  /** Name of both tiers in figures, because the resumption runs and queues separately. */
   readonly name: string;
-  readonly session: Session;
 }
 
-/** A version of a model with all its region tiers, of which it has one at least. */
+/** A model version with all its region tiers; it has at least one. */
 export interface LoadedRegionModel {
   readonly manifest: Manifest;
-  /** Reads one of the task's own inputs; absent where there are none. @throws as Task.decodeInput */
+  /** Decodes one task input; absent for models that take tensors only. @throws as Task.decodeInput */
   readonly parseInput?: (bytes: Uint8Array, index: number) => TaskInput;
-  /** In the order of the logits. */
+  /** Class labels, in the order of the logits. */
   readonly labels?: readonly string[];
   readonly tiers: readonly [LoadedRegionTier, ...LoadedRegionTier[]];
-  /** Of memory, as far as the runtime can tell; at least its graphs', for each instance. */
+  /** Memory use as far as the runtime reports it; at least the graphs' size per instance. */
   readonly memoryBytes: number;
 }
 
 export interface LoadModelOptions extends Omit<OpenTierDependencies, "readFile"> {
   readonly store: ModelStore;
   readonly operatorConfig: OperatorConfig;
-  /** How long the store may take for one file. */
+  /** Timeout of the store for one file. */
   readonly storeTimeoutMs: number;
-  /** Called with what the graphs will take at least, before the first is read. @throws model_too_large, no_room */
+  /** Called with the minimum memory of the graphs, before the first one is read. @throws model_too_large, no_room */
   readonly reserveMemory: (bytes: number) => Promise<void>;
 }
 
@@ -61,7 +60,7 @@ interface PlannedTier {
 
 /**
  * @throws model_not_found, version_not_found, no_region_tier; model_store_unavailable, artifact_corrupt;
- * manifest_invalid where manifest and graph do not belong together; preprocessor_invalid; session_failed, warmup_failed;
+ * manifest_invalid if manifest and graph do not match; preprocessor_invalid; session_failed, warmup_failed;
  * and what `reserveMemory` throws.
  */
 export async function loadRegionModel(
@@ -69,20 +68,20 @@ export async function loadRegionModel(
   model: string,
   version: number,
 ): Promise<LoadedRegionModel> {
-  const { store, operatorConfig: config, storeTimeoutMs, reserveMemory: makeRoom } = options;
-  const inTime = () => AbortSignal.timeout(storeTimeoutMs);
-  const manifest = await requireManifest(store, model, version, inTime());
+  const { store, operatorConfig, storeTimeoutMs, reserveMemory } = options;
+  const storeTimeout = () => AbortSignal.timeout(storeTimeoutMs);
+  const manifest = await requireManifest(store, model, version, storeTimeout());
   const planned = manifest.tiers
     .filter(({ place }) => place === "region")
     .map((tier): PlannedTier => ({
       manifest: tier,
-      serving: resolveServingConfig(config, model, tier),
+      serving: resolveServingConfig(operatorConfig, model, tier),
     }));
   if (planned.length === 0) throw regionServerErrors.noRegionTier(model, version);
-  await makeRoom(planned.reduce((sum, tier) => sum + graphBytes(tier), 0));
+  await reserveMemory(planned.reduce((sum, tier) => sum + graphBytes(tier), 0));
 
   const readFile = async (file: ArtifactRef) =>
-    config.warmupFiles.get(file.sha256) ?? (await store.readArtifact(file, inTime()));
+    operatorConfig.warmupFiles.get(file.sha256) ?? (await store.readArtifact(file, storeTimeout()));
   const { labels: labelFile } = manifest;
   const labels =
     labelFile === undefined
@@ -98,7 +97,7 @@ export async function loadRegionModel(
   }
   const [first, ...others] = tiers;
   if (first === undefined) throw regionServerErrors.noRegionTier(model, version);
-  const bytes = tiers.reduce(
+  const memoryBytes = tiers.reduce(
     (sum, tier) =>
       sum +
       Math.max(
@@ -109,10 +108,10 @@ export async function loadRegionModel(
   );
   return {
     manifest,
-    ...inputParserOf(manifest),
+    ...createInputParser(manifest),
     ...labels,
     tiers: [first, ...others],
-    memoryBytes: bytes,
+    memoryBytes,
   };
 }
 
@@ -149,7 +148,7 @@ async function loadTier(
   }
 }
 
-/** Whatever comes of each. */
+/** Disposes all sessions of these tiers, even if some of them fail. */
 export async function disposeTiers(tiers: readonly LoadedRegionTier[]): Promise<void> {
   await Promise.allSettled(tiers.flatMap(sessionsOf).map((session) => session.dispose()));
 }
@@ -161,7 +160,7 @@ const resumptionOf = (tier: TierManifest): Resumption | undefined =>
 const graphBytes = ({ manifest, serving }: PlannedTier) =>
   (manifest.graph.size + (resumptionOf(manifest)?.graph.size ?? 0)) * (serving.instances ?? 1);
 
-function inputParserOf(manifest: Manifest): Pick<LoadedRegionModel, "parseInput"> {
+function createInputParser(manifest: Manifest): Pick<LoadedRegionModel, "parseInput"> {
   if (manifest.task === "tensor") return {};
   const task = getTask(manifest.task);
   return { parseInput: (bytes, index) => task.decodeInput(bytes, index, manifest.input) };

@@ -1,5 +1,5 @@
-// Says in the answers to those who ask how busy this region is (protocol/load-report.ts): refusals too, since these come when it
-// is busiest.
+// Adds a load report (protocol/load-report.ts) to responses of clients that request one. Rejections carry it too, because they
+// occur when the region is busiest.
 
 import type { Hono } from "hono";
 import type { Clock } from "../../core/clock.ts";
@@ -21,13 +21,13 @@ export interface LoadSources {
   readonly clock: Clock;
 }
 
-/** Looking through all queues takes time; a report may be so old. */
+/** Maximum age of a report, because reading all queues takes time. */
 const MAX_REPORT_AGE_MS = 10;
 
-/** To the infer routes; call it before they are added. */
+/** Adds the report to the infer routes. Call it before they are added. */
 export function addLoadReportHeader(
   app: Hono<RegionEnv>,
-  { lifecycle, executor, concurrencyLimiter: permits, clock }: LoadSources,
+  { lifecycle, executor, concurrencyLimiter, clock }: LoadSources,
 ): void {
   let last: { readonly report: OrcaLoadReport; readonly atMs: number } | undefined;
 
@@ -35,12 +35,12 @@ export function addLoadReportHeader(
     if (last === undefined || Math.abs(clock.now() - last.atMs) >= MAX_REPORT_AGE_MS) {
       const oldestQueuedMs = executor
         .queueStates()
-        .reduce((oldest, { oldestAgeMs: ageMs }) => Math.max(oldest, ageMs), 0);
+        .reduce((oldest, { oldestAgeMs }) => Math.max(oldest, oldestAgeMs), 0);
       last = {
         report: {
-          utilization: rounded(permits.utilization),
+          utilization: roundToThousandths(concurrencyLimiter.utilization),
           requestsInFlight: lifecycle.inFlight,
-          oldestQueuedMs: rounded(oldestQueuedMs),
+          oldestQueuedMs: roundToThousandths(oldestQueuedMs),
         },
         atMs: clock.now(),
       };
@@ -58,4 +58,4 @@ export function addLoadReportHeader(
   }
 }
 
-const rounded = (value: number): number => Math.round(value * 1_000) / 1_000;
+const roundToThousandths = (value: number): number => Math.round(value * 1_000) / 1_000;

@@ -1,21 +1,21 @@
-// Whether two runs of one graph on the same input agree: one on the CPU, the other where the arithmetic is less exact.
+// Compares two runs of one graph on the same input: one on the CPU, the other on a provider with less exact arithmetic.
 //
-// A difference is measured against the largest magnitude in its tensor, as errors of sums are, and a tenth of that is
-// allowed. Measured: 3.6 % for an INT8 graph on WebGPU (a value between two steps takes the other, and later layers carry
-// that on), 1.5 % between the CPU's own levels of optimisation; an FP16 MobileNet is 3.6 % from its FP32 original. A kernel
-// that is wrong misses by about the magnitude itself. Decisions (argmax of a row of logits) must be the same where the CPU's
-// is not itself within the tolerance. Whole numbers, booleans and texts must be equal.
+// Differences are relative to the largest magnitude of the tensor, like errors of sums; up to 10 % are allowed.
+// Measured differences: 3.6 % for an INT8 graph on WebGPU, whose rounding to the other step propagates through layers;
+// 1.5 % between the CPU's own optimization levels; 3.6 % between an FP16 MobileNet and its FP32 original. A wrong kernel
+// differs by about the magnitude itself. Decisions (argmax of a row of logits) must agree, unless the CPU's own decision
+// is within the tolerance. Integers, booleans and strings must be equal.
 
 import type { NamedTensors, Tensor } from "../../core/tensor.ts";
 
 const RELATIVE_TOLERANCE = 0.1;
-/** For tensors that are all but zero. */
+/** Lower limit of the magnitude, for tensors that are almost zero. */
 const MIN_MAGNITUDE = 1e-3;
 
 export interface OutputComparison {
-  /** Of all floating-point outputs. */
+  /** Maximum over all floating-point outputs. */
   readonly maxAbsDifference: number;
-  /** The first disagreement; undefined where there is none. */
+  /** First disagreement; undefined if the outputs agree. */
   readonly problem: string | undefined;
 }
 
@@ -43,8 +43,8 @@ function compareTensors(expected: Tensor, actual: Tensor): OutputComparison {
     };
   const [expectedValues, actualValues] = [toFloats(expected), toFloats(actual)];
   if (expectedValues === undefined || actualValues === undefined) {
-    const same = expected.datatype === actual.datatype && areEqualTensors(expected, actual);
-    return { maxAbsDifference: 0, problem: same ? undefined : "is not equal" };
+    const isEqual = expected.datatype === actual.datatype && areEqualTensors(expected, actual);
+    return { maxAbsDifference: 0, problem: isEqual ? undefined : "is not equal" };
   }
   return compareNumbers(expectedValues, actualValues, expected.shape);
 }
@@ -54,43 +54,43 @@ function compareNumbers(
   actual: FloatArray,
   shape: readonly number[],
 ): OutputComparison {
-  let [scale, largest, at, notNumbers] = [MIN_MAGNITUDE, 0, 0, 0];
+  let [scale, largest, largestIndex, nonFiniteCount] = [MIN_MAGNITUDE, 0, 0, 0];
   for (let index = 0; index < expected.length; index++) {
     const [a, b] = [expected[index] ?? 0, actual[index] ?? 0];
     if (Number.isFinite(a) && Number.isFinite(b)) {
       scale = Math.max(scale, Math.abs(a));
-      if (Math.abs(a - b) > largest) [largest, at] = [Math.abs(a - b), index];
-    } else if (!Object.is(a, b)) notNumbers++;
+      if (Math.abs(a - b) > largest) [largest, largestIndex] = [Math.abs(a - b), index];
+    } else if (!Object.is(a, b)) nonFiniteCount++;
   }
   const allowed = RELATIVE_TOLERANCE * scale;
   const problem =
-    notNumbers > 0
-      ? `is not a number in ${notNumbers} places where it should be, or the other way round`
+    nonFiniteCount > 0
+      ? `differs in ${nonFiniteCount} non-finite values`
       : largest > allowed
-        ? `is ${actual[at]} instead of ${expected[at]} at ${at}, and ${allowed} may lie between them`
+        ? `is ${actual[largestIndex]} instead of ${expected[largestIndex]} at index ${largestIndex}; the tolerance is ${allowed}`
         : findArgmaxMismatch(expected, actual, shape, allowed);
   return { maxAbsDifference: largest, problem };
 }
 
-/** In rows of logits, and only there. */
+/** Compares the argmax of each row of a two-dimensional tensor. */
 function findArgmaxMismatch(
   expected: FloatArray,
   actual: FloatArray,
   shape: readonly number[],
   allowed: number,
 ): string | undefined {
-  const [rows = 0, columns = 0, ...more] = shape;
-  if (more.length > 0 || columns < 2) return undefined;
+  const [rows = 0, columns = 0, ...otherDimensions] = shape;
+  if (otherDimensions.length > 0 || columns < 2) return undefined;
   for (let row = 0; row < rows; row++) {
     const [best, gap] = findArgmax(expected.subarray(row * columns, (row + 1) * columns));
     const [otherBest] = findArgmax(actual.subarray(row * columns, (row + 1) * columns));
     if (best !== otherBest && gap > allowed)
-      return `decides for ${otherBest} instead of ${best} in row ${row}`;
+      return `has argmax ${otherBest} instead of ${best} in row ${row}`;
   }
   return undefined;
 }
 
-/** Index of the largest value, and how far it is above the second. */
+/** Returns the index of the largest value, and its gap to the second largest. */
 function findArgmax(values: FloatArray): readonly [index: number, gap: number] {
   let [best, first, second] = [0, Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
   values.forEach((value, index) => {
@@ -110,7 +110,7 @@ function toFloats(tensor: Tensor): FloatArray | undefined {
   return undefined;
 }
 
-/** IEEE 754 binary16: 1 bit for the sign, 5 for the exponent, 10 for the fraction. */
+/** Decodes IEEE 754 binary16: 1 sign bit, 5 exponent bits, 10 fraction bits. */
 function decodeFloat16(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 0x1f;

@@ -1,11 +1,10 @@
-// The WebAssembly that decodes images (tasks/image/image-decoder.ts), as files of the packages it comes in. The region runs
-// the same as the Worker does, so that both make the same pixels of an image.
+// Loads the WebAssembly image codecs for tasks/image/image-decoder.ts from their npm packages. Region and Worker use the
+// same codecs, so both decode an image to the same pixels.
 
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 
-/** By image format. */
 const CODEC_FILES = {
   jpeg: "@cwasm/jpeg-turbo/jpeg-turbo.wasm",
   png: "@jsquash/png/codec/pkg/squoosh_png_bg.wasm",
@@ -26,10 +25,10 @@ export async function readImageCodecFiles(): Promise<ImageCodecFiles> {
   return { jpeg, png };
 }
 
-/** Each compiled when it is asked for first. */
+/** Creates codec modules that are compiled on first access. */
 export function createLazyImageCodecs(): LazyImageCodecModules {
   const compiled = new Map<ImageFormat, WebAssembly.Module>();
-  const moduleOf = (format: ImageFormat) => {
+  const compileOnce = (format: ImageFormat) => {
     const module =
       compiled.get(format) ?? new WebAssembly.Module(readFileSync(resolveCodecPath(format)));
     compiled.set(format, module);
@@ -37,10 +36,10 @@ export function createLazyImageCodecs(): LazyImageCodecModules {
   };
   return {
     get jpeg() {
-      return moduleOf("jpeg");
+      return compileOnce("jpeg");
     },
     get png() {
-      return moduleOf("png");
+      return compileOnce("png");
     },
   };
 }

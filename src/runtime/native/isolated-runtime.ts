@@ -1,8 +1,8 @@
-// The native runtime with a worker for each session: a process or a thread.
+// Isolated runtime: runs each session of the native runtime in its own worker, a process or a thread.
 //
-// onnxruntime-node runs a graph on the thread that asks for it. On a server's own thread that holds up everything else:
-// while runs follow each other, Node accepts one connection a run (measured), and health checks wait as well.
-// What a session has leaked goes with its process (microsoft/onnxruntime, issue 25325), and a crash in it ends nothing else.
+// onnxruntime-node runs a graph on the calling thread. On a server's main thread, a run blocks everything else. During
+// back-to-back runs, Node accepts one connection per run (measured), and health checks wait too. With a process, leaks
+// of a session end with it (microsoft/onnxruntime, issue 25325), and a crash does not affect the server.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { systemClock, type Clock } from "../../core/clock.ts";
@@ -20,12 +20,12 @@ import { mergeSessionOptions, type NativeSessionOptions } from "./session-option
 import { startThreadWorker } from "./thread-worker.ts";
 import { openWorkerSession } from "./worker-session.ts";
 
-/** `none`: in the thread that asks. */
+/** Isolation of a session; `none` runs it on the calling thread. */
 export const ISOLATIONS = ["process", "thread", "none"] as const;
 export type Isolation = (typeof ISOLATIONS)[number];
 
 export interface IsolatedRuntimeOptions {
-  /** For sessions that say nothing else. */
+  /** Default options of sessions. */
   readonly session?: NativeSessionOptions;
   readonly clock?: Clock;
   readonly restartPolicy?: Partial<RestartPolicy>;
@@ -49,23 +49,18 @@ export function createWorkerRuntime(
   name: string,
   options: IsolatedRuntimeOptions = {},
 ): NativeRuntime {
-  const {
-    session: defaults,
-    clock = systemClock,
-    restartPolicy: replacement,
-    onEvent = () => {},
-  } = options;
+  const { session: defaults, clock = systemClock, restartPolicy, onEvent = () => {} } = options;
   return {
     name,
-    async createSession(model, sessionOptions, end) {
+    async createSession(model, sessionOptions, signal) {
       const merged = mergeSessionOptions(sessionOptions, defaults);
       const { label } = merged;
-      const tell = (event: WorkerEvent) =>
+      const emit = (event: WorkerEvent) =>
         onEvent({ ...event, ...(label !== undefined && { label }) });
       async function open() {
         const startedAtMs = clock.now();
-        const worker = await openWorkerSession(startWorker, model, merged, end);
-        tell({
+        const worker = await openWorkerSession(startWorker, model, merged, signal);
+        emit({
           event: "session_worker_started",
           pid: worker.pid,
           memoryBytes: worker.memoryBytes,
@@ -74,15 +69,15 @@ export function createWorkerRuntime(
         return worker;
       }
       try {
-        const policy = { ...DEFAULT_RESTART_POLICY, ...replacement };
-        // The model is kept: it opens the session again.
+        const policy = { ...DEFAULT_RESTART_POLICY, ...restartPolicy };
+        // The closure of `open` keeps the model in memory for restarts.
         return superviseSession(await open(), {
           open,
           modelBytes: model.byteLength,
           policy,
           clock,
-          onEvent: tell,
-          signal: end,
+          onEvent: emit,
+          signal,
         });
       } catch (error) {
         throw error instanceof EdgeTierError

@@ -1,4 +1,4 @@
-// The Runtime over onnxruntime-node, and its driver in the calling thread: for offline tools, and within a session's worker.
+// Runtime over onnxruntime-node on the calling thread, for offline tools and inside a session's worker.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { env, InferenceSession } from "onnxruntime-node";
@@ -10,24 +10,24 @@ import type { NodeCounter, NodeCounts } from "./node-counter.ts";
 import { fromOrtTensor, toOrtTensor, toTensorSpec } from "./ort-tensors.ts";
 import { mergeSessionOptions, toOrtOptions, type NativeSessionOptions } from "./session-options.ts";
 
-// What fails before a session has options of its own is thrown as well: once is enough.
+// ONNX Runtime also throws its early errors, so logging them would duplicate them.
 env.logLevel = "fatal";
 
 export interface NativeSession extends Session {
-  /** After the first run of a session that counts its nodes, where they could be counted. */
+  /** Node counts after the first run, if the session counts nodes and the count succeeded. */
   readonly nodes: NodeCounts | undefined;
 }
 
 export interface NativeRuntime extends Runtime {
   /**
-   * @param options go before the runtime's own
-   * @param end ends the session at once when aborted, even while it opens or runs, if it has a worker; without one it waits
-   * @throws session_failed if the bytes are not a model, or the provider is not to be had
+   * @param options override the runtime's defaults
+   * @param signal ends a session with a worker immediately on abort, even while it opens or runs; others ignore it
+   * @throws session_failed if the bytes are not a model, or the provider is unavailable
    */
   createSession(
     model: Uint8Array,
     options?: NativeSessionOptions,
-    end?: AbortSignal,
+    signal?: AbortSignal,
   ): Promise<NativeSession>;
 }
 
@@ -39,7 +39,7 @@ export function createNativeRuntime(defaults: NativeSessionOptions = {}): Native
       const counter =
         merged.countNodes === true
           ? (await import("./node-counter.ts")).createNodeCounter()
-          : undefined; // seldom wanted
+          : undefined; // imported on demand, because it is rarely used
       try {
         const session = await InferenceSession.create(model, {
           ...toOrtOptions(merged),
@@ -54,7 +54,7 @@ export function createNativeRuntime(defaults: NativeSessionOptions = {}): Native
   };
 }
 
-/** @param memoryBytes at least what it holds: ONNX Runtime does not tell */
+/** @param memoryBytes lower bound of the session's memory, because ONNX Runtime does not report it */
 function createNativeSession(
   session: InferenceSession,
   memoryBytes: number,
@@ -62,10 +62,10 @@ function createNativeSession(
 ): NativeSession {
   const inputs = session.inputMetadata.map(toTensorSpec);
   const outputs = session.outputMetadata.map(toTensorSpec);
-  // ONNX Runtime allows no overlapping runs of one JavaScript session.
-  const inTurn = createSerialQueue();
+  // ONNX Runtime forbids overlapping runs of one JavaScript session.
+  const enqueue = createSerialQueue();
   let disposal: Promise<void> | undefined;
-  let uncounted = counter;
+  let pendingCounter = counter;
   let nodes: NodeCounts | undefined;
 
   return {
@@ -83,12 +83,12 @@ function createNativeSession(
       const feeds = Object.fromEntries(
         Object.entries(tensors).map(([name, tensor]) => [name, toOrtTensor(name, tensor)]),
       );
-      return await inTurn(async () => {
+      return await enqueue(async () => {
         try {
           const results = await session.run(feeds);
-          nodes ??= uncounted?.finish(session);
-          uncounted = undefined;
-          // The binding hands out buffers of their own, so they need no further copy.
+          nodes ??= pendingCounter?.finish(session);
+          pendingCounter = undefined;
+          // The binding returns separate buffers, so outputs need no copy.
           return Object.fromEntries(
             Object.entries(results).map(([name, tensor]) => [name, fromOrtTensor(name, tensor)]),
           );
@@ -99,9 +99,9 @@ function createNativeSession(
     },
 
     async dispose() {
-      disposal ??= inTurn(async () => {
+      disposal ??= enqueue(async () => {
         await session.release();
-        uncounted?.discard();
+        pendingCounter?.discard();
       });
       await disposal;
     },

@@ -1,11 +1,11 @@
-// Which execution provider ran how many nodes of a graph: ONNX Runtime falls back to the CPU node by node, and says so only
+// Counts the nodes of a graph per execution provider. ONNX Runtime falls back to the CPU node by node, and reports it only
 // in its profile.
 
 import type { InferenceSession } from "onnxruntime-node";
 import type { ExecutionProviderName } from "../../core/execution-provider.ts";
 import { createRunProfiler, type NodeEvent, type RunProfiler } from "./run-profile.ts";
 
-/** Copies between devices are left out. A compiled part of the graph counts as one node. */
+/** Node counts without copies between devices. A compiled subgraph counts as one node. */
 export type NodeCounts = Readonly<Partial<Record<ExecutionProviderName, number>>>;
 
 const PROVIDER_NAMES = new Map<string, ExecutionProviderName>([
@@ -16,11 +16,11 @@ const PROVIDER_NAMES = new Map<string, ExecutionProviderName>([
 ]);
 
 export interface NodeCounter extends Omit<RunProfiler, "finish"> {
-  /** After one run. @returns undefined where the profile could not be written or read */
+  /** Ends counting after one run. @returns undefined if the profile could not be written or read */
   finish(session: InferenceSession): NodeCounts | undefined;
 }
 
-/** @returns undefined where no file can be written: the count is worth no failure */
+/** @returns undefined if no file can be written, because a count must not fail a session */
 export function createNodeCounter(): NodeCounter | undefined {
   const profiler = createRunProfiler();
   return (

@@ -1,10 +1,10 @@
-// Tensors between EdgeTier's form and onnxruntime-node's.
+// Converts tensors between EdgeTier's and onnxruntime-node's types.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { Tensor as OrtTensor, type InferenceSession } from "onnxruntime-node";
 import type { Datatype, Tensor, TensorSpec } from "../../core/tensor.ts";
 
-/** ONNX Runtime's name of each datatype that its JavaScript binding can pass; BF16 is not among them. */
+/** ONNX Runtime's names of the datatypes that its JavaScript binding supports, which excludes BF16. */
 const ORT_TYPES = {
   BOOL: "bool",
   UINT8: "uint8",
@@ -28,13 +28,11 @@ const datatypes = new Map<string, Datatype>(
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** @throws session_failed for an input or output that is no tensor of a known datatype. */
+/** @throws session_failed for an input or output that is not a tensor of a known datatype */
 export function toTensorSpec(metadata: InferenceSession.ValueMetadata): TensorSpec {
   const datatype = metadata.isTensor ? datatypes.get(metadata.type) : undefined;
   if (!metadata.isTensor || datatype === undefined)
-    throw coreErrors.sessionFailed(
-      `${metadata.name} is not a tensor of a datatype that can be served`,
-    );
+    throw coreErrors.sessionFailed(`${metadata.name} is not a tensor of a supported datatype`);
   return {
     name: metadata.name,
     datatype,
@@ -42,7 +40,7 @@ export function toTensorSpec(metadata: InferenceSession.ValueMetadata): TensorSp
   };
 }
 
-/** @throws invalid_tensor for what ONNX Runtime's JavaScript binding cannot take. */
+/** @throws invalid_tensor for a tensor that ONNX Runtime's JavaScript binding does not support */
 export function toOrtTensor(name: string, tensor: Tensor): OrtTensor {
   switch (tensor.datatype) {
     case "BF16":
@@ -54,8 +52,8 @@ export function toOrtTensor(name: string, tensor: Tensor): OrtTensor {
         tensor.shape,
       );
     case "FP16":
-      // Where the engine has a Float16Array, OrtTensor turns the data into one, and the native binding of 1.30 refuses that
-      // ("not enough space"). So make it of 16-bit integers and name the type afterwards.
+      // If the engine has Float16Array, OrtTensor converts the data to one, which the native binding of 1.30 rejects
+      // ("not enough space"). The tensor is therefore created from 16-bit integers, and its type is set afterwards.
       return Object.defineProperty(new OrtTensor("uint16", tensor.data, tensor.shape), "type", {
         value: "float16",
       });
@@ -67,21 +65,21 @@ export function toOrtTensor(name: string, tensor: Tensor): OrtTensor {
 export function fromOrtTensor(name: string, tensor: OrtTensor): Tensor {
   const datatype = datatypes.get(tensor.type);
   if (datatype === undefined)
-    throw coreErrors.sessionFailed(`output ${name} is ${tensor.type}, which cannot be served`);
+    throw coreErrors.sessionFailed(`output ${name} has the unsupported type ${tensor.type}`);
   const shape = [...tensor.dims];
   const { data } = tensor;
   if (Array.isArray(data))
     return { datatype: "BYTES", shape, data: data.map((text) => encoder.encode(text)) };
   if (datatype === "FP16")
     return { datatype, shape, data: new Uint16Array(data.buffer, data.byteOffset, data.length) };
-  return { datatype, shape, data } as Tensor; // ONNX Runtime gives the typed array that belongs to the type
+  return { datatype, shape, data } as Tensor; // ONNX Runtime returns the typed array of the datatype
 }
 
 function decodeText(name: string, element: Uint8Array): string {
   if (element.includes(0))
     throw coreErrors.invalidTensor(
       name,
-      "an element holds NUL, at which this runtime would cut it",
+      "an element contains NUL, at which this runtime would truncate it",
     );
   try {
     return decoder.decode(element);

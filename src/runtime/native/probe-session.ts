@@ -1,4 +1,4 @@
-// Tries a session out: opens it, runs it twice on an input, and breaks that off when it takes too long.
+// Probes a session: opens it and runs it twice on an input, within a time limit.
 
 import { nativeErrors } from "./errors.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -6,34 +6,34 @@ import type { NamedTensors } from "../../core/tensor.ts";
 import type { NativeSession } from "./native-runtime.ts";
 
 export interface SessionProbe {
-  /** It is the caller's now. */
+  /** Open session, which the caller owns. */
   readonly session: NativeSession;
   readonly outputs: NamedTensors;
-  /** To open the session and run it once. */
+  /** Time to open the session and to run it once. */
   readonly openMs: number;
-  /** Of the second run. */
+  /** Time of the second run. */
   readonly runMs: number;
 }
 
 /**
- * @param open its signal is aborted when the time is over; nothing waits for it then
- * @throws provider_too_slow, and what `open` and the session throw
+ * @param open opens the session; its signal is aborted at the time limit, after which nothing awaits it
+ * @throws provider_too_slow, and the errors of `open` and of the session
  */
 export async function probeSession(
-  open: (end: AbortSignal) => Promise<NativeSession>,
+  open: (signal: AbortSignal) => Promise<NativeSession>,
   input: NamedTensors,
   limitMs: number,
   clock: Clock,
 ): Promise<SessionProbe> {
-  const end = new AbortController();
-  const { promise: tooLong, reject } = Promise.withResolvers<never>();
+  const controller = new AbortController();
+  const { promise: timeout, reject } = Promise.withResolvers<never>();
   const cancel = clock.setTimer(() => {
     reject(nativeErrors.providerTooSlow(limitMs));
-    end.abort();
+    controller.abort();
   }, limitMs);
-  const trial = openAndRun(() => open(end.signal), input);
+  const trial = openAndRun(() => open(controller.signal), input);
   try {
-    return await Promise.race([trial, tooLong]);
+    return await Promise.race([trial, timeout]);
   } catch (error) {
     void trial.then(
       ({ session }) => disposeInBackground(session),
@@ -67,7 +67,7 @@ async function openAndRun(
   }
 }
 
-/** Disposes of a session that may hang, without waiting for it. */
+/** Disposes of a session without waiting, because it may hang. */
 export function disposeInBackground(session: NativeSession): void {
   session.dispose().catch(() => {});
 }

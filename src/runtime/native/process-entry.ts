@@ -1,4 +1,4 @@
-// Where the process of a session begins (process-worker.ts). It ends with its server, however that ends.
+// Entry point of a session's process (process-worker.ts). The process ends with its server, however the server ends.
 
 import { readFileSync } from "node:fs";
 import { Socket } from "node:net";
@@ -14,9 +14,9 @@ import {
 import { serveSession } from "./serve-session.ts";
 import { writeSharedTensors, readSharedTensors } from "./shared-memory.ts";
 
-// The channel closes when the server ends, even by SIGKILL; a run that has begun is done first.
+// The channel closes when the server ends, even by SIGKILL. A started run still completes first.
 process.once("disconnect", () => process.exit());
-// A terminal or a service manager signals the server and its workers: what is queued is still to be answered.
+// A terminal or a service manager signals the server and its workers. The worker ignores it to answer queued runs.
 process.on("SIGINT", () => {}).on("SIGTERM", () => {});
 
 const { modelBytes, options } = await new Promise<ProcessStart>((resolve) =>
@@ -24,7 +24,7 @@ const { modelBytes, options } = await new Promise<ProcessStart>((resolve) =>
 );
 let unsent = 0;
 let isClosing = false;
-/** The run that has the shared file, and the buffer that its inputs are read into: there is one such run at a time. */
+/** The run that uses the shared file, and the buffer of its inputs. At most one run uses them at a time. */
 let sharedMemoryRunId: number | undefined;
 let inputBuffer = new ArrayBuffer();
 
@@ -32,7 +32,7 @@ await serveSession({
   options,
   receiveModel,
   measureMemoryBytes() {
-    globalThis.gc?.(); // the model's bytes, which ONNX Runtime has copied
+    globalThis.gc?.(); // frees the model's bytes, which ONNX Runtime has copied
     return measureOwnMemoryBytes();
   },
   send(message: WorkerResponse) {
@@ -52,13 +52,8 @@ await serveSession({
   },
 });
 
-function receiveRun({
-  kind,
-  id,
-  inputs,
-  usesSharedMemory: hasFile,
-}: ProcessRunRequest): WorkerRequest {
-  if (hasFile) sharedMemoryRunId = id;
+function receiveRun({ kind, id, inputs, usesSharedMemory }: ProcessRunRequest): WorkerRequest {
+  if (usesSharedMemory) sharedMemoryRunId = id;
   return { kind, id, inputs: readSharedTensors(SHARED_MEMORY_FD, inputs, ensureInputBuffer) };
 }
 
@@ -87,7 +82,10 @@ async function receiveModel(): Promise<Uint8Array> {
   return model;
 }
 
-/** What would be free without this process: not the libraries, which it shares with others. Linux tells; elsewhere all of it. */
+/**
+ * Measures the memory that ends with this process, without shared libraries. Only Linux reports it; other platforms
+ * return the whole resident size.
+ */
 function measureOwnMemoryBytes(): number {
   try {
     const kibibytes = /^RssAnon:\s+(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1];

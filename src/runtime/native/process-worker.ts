@@ -1,7 +1,7 @@
-// A session's worker that is a process: a crash in it ends one session, and its memory goes with it.
+// Process worker: runs a session in its own process, so that a crash ends one session only, and frees its memory.
 //
-// The model comes through a pipe of its own: as a message it would be held twice on both sides. Large tensors come and go
-// in a file in memory, which one run has at a time; others have theirs in their messages.
+// The model uses its own pipe, because a message would be in memory twice on both sides. Large tensors use a file in
+// memory, which one run owns at a time. Concurrent runs send their tensors in messages.
 
 import { fork, type ChildProcess } from "node:child_process";
 import { Socket } from "node:net";
@@ -17,11 +17,11 @@ import {
   type SharedTensors,
 } from "./shared-memory.ts";
 
-/** The file descriptor by which the worker reads its model. */
+/** File descriptor from which the worker reads its model. */
 export const MODEL_FD = 4;
-/** That of the shared file, where there is one. */
+/** File descriptor of the shared file, if there is one. */
 export const SHARED_MEMORY_FD = 5;
-/** The first message, before any other. */
+/** First message to the worker. */
 export interface ProcessStart {
   readonly modelBytes: number;
   readonly options: NativeSessionOptions;
@@ -29,7 +29,7 @@ export interface ProcessStart {
 
 type RunRequest = Extract<WorkerRequest, { kind: "run" }>;
 type RunCompleted = Extract<WorkerResponse, { kind: "run-completed" }>;
-/** `hasFile`: its outputs may lie there too. */
+/** A run request. With `usesSharedMemory`, its outputs may also use the shared file. */
 export type ProcessRunRequest = Omit<RunRequest, "inputs"> & {
   readonly inputs: SharedTensors;
   readonly usesSharedMemory: boolean;
@@ -44,39 +44,41 @@ const STDERR = 2;
 
 export const startProcessWorker: StartWorker = (model, options, events) => {
   const file = openSharedMemory();
-  let fileRun: number | undefined;
+  let sharedMemoryRunId: number | undefined;
   const child = fork(ENTRY_PATH, [], {
     serialization: "advanced",
     execArgv: ["--expose-gc"],
-    // A driver may print; the server's standard output is its log.
+    // A driver may print to standard output, which on the server is the log.
     stdio: ["ignore", STDERR, STDERR, "ipc", "pipe", file ?? "ignore"],
   });
-  child.on("message", (message: ProcessResponse) => events.onMessage(received(message)));
+  child.on("message", (message: ProcessResponse) => events.onMessage(receive(message)));
   child.on("error", (error) => {
-    if (child.pid === undefined) events.onExit(`before it began: ${reasonOf(error)}`); // nothing else will come of it
+    // A process that never started emits no other event.
+    if (child.pid === undefined) events.onExit(`before it started: ${reasonOf(error)}`);
   });
-  // Not "exit", before which its last messages need not have come.
+  // "exit" can precede the last messages; "close" cannot.
   child.once("close", (code, signal) => {
     if (file !== undefined) closeSharedMemory(file);
     events.onExit(signal === null ? `with exit code ${code}` : `by ${signal}`);
   });
 
   const send = (message: ProcessStart | ProcessRequest) => {
-    if (child.connected) child.send(message, () => {}); // one that has gone is told of by its exit
+    if (child.connected) child.send(message, () => {}); // the exit event reports a dead worker
   };
   function sendRun(run: RunRequest): void {
-    const hasFile = file !== undefined && fileRun === undefined && child.connected;
-    if (hasFile) fileRun = run.id;
+    const usesSharedMemory =
+      file !== undefined && sharedMemoryRunId === undefined && child.connected;
+    if (usesSharedMemory) sharedMemoryRunId = run.id;
     send({
       ...run,
-      inputs: hasFile ? writeSharedTensors(file, run.inputs) : run.inputs,
-      usesSharedMemory: hasFile,
+      inputs: usesSharedMemory ? writeSharedTensors(file, run.inputs) : run.inputs,
+      usesSharedMemory,
     });
   }
-  function received(message: ProcessResponse): WorkerResponse {
-    if (!("id" in message) || file === undefined || message.id !== fileRun)
+  function receive(message: ProcessResponse): WorkerResponse {
+    if (!("id" in message) || file === undefined || message.id !== sharedMemoryRunId)
       return message as WorkerResponse;
-    fileRun = undefined;
+    sharedMemoryRunId = undefined;
     return message.kind === "run-completed"
       ? { ...message, outputs: readSharedTensors(file, message.outputs) }
       : message;
@@ -86,9 +88,9 @@ export const startProcessWorker: StartWorker = (model, options, events) => {
   return {
     pid: child.pid,
     send: (message) => (message.kind === "run" ? sendRun(message) : send(message)),
-    keepAlive(held) {
+    keepAlive(isHeld) {
       for (const handle of [child, child.channel]) {
-        if (held) handle?.ref();
+        if (isHeld) handle?.ref();
         else handle?.unref();
       }
     },
@@ -99,6 +101,6 @@ export const startProcessWorker: StartWorker = (model, options, events) => {
 function writeModel(child: ChildProcess, model: Uint8Array): void {
   const pipe: unknown = child.stdio[MODEL_FD];
   if (!(pipe instanceof Socket)) return;
-  pipe.on("error", () => {}); // the same
+  pipe.on("error", () => {}); // the exit event reports a dead worker
   pipe.resume().end(model);
 }

@@ -1,5 +1,5 @@
-// ONNX Runtime's own profile of a session's runs: one event for each node of the graph that it has really run. Profiling
-// lasts until `finish`; the session runs at full speed from then on (measured).
+// Profiles a session's runs with ONNX Runtime's profiler, which records one event per executed node. Profiling lasts until
+// `finish`; afterwards the session runs at full speed (measured).
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,7 +10,7 @@ import * as z from "zod";
 const eventSchema = z.object({
   cat: z.string().optional(),
   name: z.string().optional(),
-  /** Microseconds. */
+  /** Duration in microseconds. */
   dur: z.number().optional(),
   args: z.object({ provider: z.string(), op_name: z.string() }).partial().optional(),
 });
@@ -19,7 +19,7 @@ const eventSchema = z.object({
 export interface NodeEvent {
   readonly node: string;
   readonly operator: string;
-  /** As ONNX Runtime calls it, for example CPUExecutionProvider. */
+  /** ONNX Runtime's name, for example CPUExecutionProvider. */
   readonly provider: string;
   readonly durationUs: number;
 }
@@ -29,19 +29,19 @@ export interface RunProfiler {
     InferenceSession.SessionOptions,
     "enableProfiling" | "profileFilePrefix"
   >;
-  /** After the runs. @returns undefined where the profile could not be written or read */
+  /** Ends profiling after the runs. @returns undefined if the profile could not be written or read */
   finish(session: InferenceSession): NodeEvent[] | undefined;
-  /** Instead of `finish`, where there is no session. */
+  /** Replaces `finish` if there is no session. */
   discard(): void;
 }
 
 const KERNEL_SUFFIX = "_kernel_time";
 
-/** @returns undefined where no file can be written: a profile is worth no failure */
+/** @returns undefined if no file can be written, because a profile must not fail a session */
 export function createRunProfiler(): RunProfiler | undefined {
   const folder = tryOrUndefined(() => mkdtempSync(join(tmpdir(), "edgetier-profile-")));
   if (folder === undefined) return undefined;
-  const abandon = () => rmSync(folder, { recursive: true, force: true });
+  const removeFolder = () => rmSync(folder, { recursive: true, force: true });
   return {
     sessionOptions: { enableProfiling: true, profileFilePrefix: join(folder, "run") },
     finish(session) {
@@ -49,14 +49,18 @@ export function createRunProfiler(): RunProfiler | undefined {
       const events = tryOrUndefined(() =>
         parseNodeEvents(readFileSync(join(folder, readdirSync(folder)[0] ?? ""), "utf8")),
       );
-      abandon();
+      removeFolder();
       return events;
     },
-    discard: abandon,
+    discard: removeFolder,
   };
 }
 
-/** @param profile ONNX Runtime's: an event in each line. Its end may be missing, and so may the last event. @throws ZodError for what is none */
+/**
+ * Parses ONNX Runtime's profile, which has one event per line.
+ * @param profile may be truncated, also within the last event
+ * @throws ZodError for an invalid event
+ */
 export function parseNodeEvents(profile: string): NodeEvent[] {
   return profile.split("\n").flatMap((line) => {
     const json = line.replace(/,\s*$/, "");
@@ -74,9 +78,9 @@ export function parseNodeEvents(profile: string): NodeEvent[] {
   });
 }
 
-function tryOrUndefined<Result>(work: () => Result): Result | undefined {
+function tryOrUndefined<Result>(action: () => Result): Result | undefined {
   try {
-    return work();
+    return action();
   } catch {
     return undefined;
   }

@@ -1,4 +1,4 @@
-// What a session's worker does, whatever carries its messages: opens the session, runs it message by message, ends when told.
+// Serves a session inside its worker, over any message channel: opens it, runs it per message, and closes it on request.
 
 import { toErrorFields, type WorkerChannel, type WorkerRequest } from "./worker-messages.ts";
 import { createNativeRuntime, type NativeSession } from "./native-runtime.ts";
@@ -21,7 +21,7 @@ export async function serveSession(channel: WorkerChannel): Promise<void> {
   });
 }
 
-/** On its own, so that nothing holds the model's bytes afterwards. */
+/** Separate function, so that no local variable keeps the model's bytes in memory. */
 async function openSession(channel: WorkerChannel): Promise<NativeSession> {
   return await createNativeRuntime(channel.options).createSession(await channel.receiveModel());
 }
@@ -32,7 +32,7 @@ async function handleRequest(
   message: WorkerRequest,
 ): Promise<void> {
   if (message.kind === "close") {
-    await session.dispose(); // waits for the runs before it
+    await session.dispose(); // waits for earlier runs
     channel.close();
     return;
   }

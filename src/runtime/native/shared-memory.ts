@@ -1,7 +1,7 @@
-// A file in memory that a server and its session's process have both open, for the data of large tensors.
+// Shared memory: a file in memory, open in a server and in its session's process, for the data of large tensors.
 //
-// In a message it would cross a socket in pieces of the socket's buffer, for each of which both event loops have to find
-// time: a busy server leaves its sessions idle meanwhile. Node has no other memory that two processes share.
+// A message crosses a socket in pieces of the socket's buffer, and each piece needs a turn of both event loops. A busy
+// server would leave its sessions idle meanwhile. Node has no other memory that two processes can share.
 
 import { closeSync, openSync, readSync, unlinkSync, writeSync } from "node:fs";
 import { byteView } from "../../core/bytes.ts";
@@ -12,32 +12,32 @@ import {
   typedArrays,
 } from "../../core/tensor.ts";
 
-/** Memory as a file; on Linux only. */
+/** Folder of files in memory, which only Linux has. */
 const SHARED_MEMORY_FOLDER = "/dev/shm";
-/** Below that, a message is as quick. */
+/** Minimum size of shared data, because a message is as fast for smaller data. */
 const MIN_SHARED_BYTES = 8_192;
-/** Of one run's inputs, or outputs. What the file has held once it keeps, and containers limit the folder, often to 64 MiB. */
+/** Limit per run and direction. The file never shrinks, and containers often limit the folder to 64 MiB. */
 const MAX_SHARED_BYTES = 16_777_216;
-/** Kernels read whole cache lines. */
+/** Alignment to cache lines, which kernels read as a whole. */
 const ALIGNMENT_BYTES = 64;
 
 export interface SharedTensor {
   readonly datatype: NumericDatatype;
   readonly shape: readonly number[];
-  /** In the file. */
+  /** Offset in the file. */
   readonly offset: number;
   readonly byteLength: number;
 }
 
-/** What goes with a message: large data only as its place in the file. */
+/** Tensors of a message; large data is replaced by its location in the file. */
 export type SharedTensors = Readonly<Record<string, Tensor | SharedTensor>>;
 
-/** @returns undefined where there is none to be had; messages then carry everything */
+/** @returns undefined if shared memory is unavailable; messages then carry all data */
 export function openSharedMemory(): number | undefined {
   const path = `${SHARED_MEMORY_FOLDER}/edgetier-${crypto.randomUUID()}`;
   try {
     const file = openSync(path, "wx+", 0o600);
-    unlinkSync(path); // gone with its last user, however that ends
+    unlinkSync(path); // the kernel frees the file with its last user, even after a crash
     return file;
   } catch {
     return undefined;
@@ -46,22 +46,22 @@ export function openSharedMemory(): number | undefined {
 
 export const closeSharedMemory = closeSync;
 
-/** Puts large data into the file, over what was there. @returns all as it was where there is no room */
+/** Writes large data over the file's old content. @returns the tensors unchanged if they do not fit */
 export function writeSharedTensors(file: number, tensors: NamedTensors): SharedTensors {
   let end = 0;
-  const placed: Record<string, Tensor | SharedTensor> = {};
+  const shared: Record<string, Tensor | SharedTensor> = {};
   for (const [name, tensor] of Object.entries(tensors)) {
     const { datatype, shape, data } = tensor;
     if (datatype === "BYTES" || data.byteLength < MIN_SHARED_BYTES) {
-      placed[name] = tensor;
+      shared[name] = tensor;
       continue;
     }
     const offset = Math.ceil(end / ALIGNMENT_BYTES) * ALIGNMENT_BYTES;
     end = offset + data.byteLength;
     if (end > MAX_SHARED_BYTES || !tryWrite(file, byteView(data), offset)) return tensors;
-    placed[name] = { datatype, shape, offset, byteLength: data.byteLength };
+    shared[name] = { datatype, shape, offset, byteLength: data.byteLength };
   }
-  return placed;
+  return shared;
 }
 
 function tryWrite(file: number, bytes: Uint8Array, offset: number): boolean {
@@ -73,8 +73,8 @@ function tryWrite(file: number, bytes: Uint8Array, offset: number): boolean {
 }
 
 /**
- * @param allocate gives a buffer of that size at least; the tensors are views of it
- * @throws where the file does not hold what it should
+ * @param allocate returns a buffer of at least the given size; the tensors are views of it
+ * @throws RangeError if the file is shorter than its tensors
  */
 export function readSharedTensors(
   file: number,
@@ -89,8 +89,9 @@ export function readSharedTensors(
   );
   if (end === 0) return tensors as NamedTensors;
   const buffer = allocate(end);
-  const found = readSync(file, new Uint8Array(buffer, 0, end), 0, end, 0);
-  if (found !== end) throw new RangeError(`the shared file holds ${found} bytes of ${end}`);
+  const readBytes = readSync(file, new Uint8Array(buffer, 0, end), 0, end, 0);
+  if (readBytes !== end)
+    throw new RangeError(`the shared file has ${readBytes} bytes instead of ${end}`);
   return Object.fromEntries(
     Object.entries(tensors).map(([name, tensor]) => [
       name,

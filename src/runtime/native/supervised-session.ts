@@ -1,22 +1,24 @@
-// A session whose worker is replaced when it ends without having been told to, so that the model answers again by itself.
+// Supervises a session: a new worker replaces one that ends unexpectedly, so that the model recovers by itself.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { nativeErrors } from "./errors.ts";
 import type { Clock } from "../../core/clock.ts";
 import { reasonOf, type EdgeTierError } from "../../core/errors.ts";
 import { validateInputs } from "../validate-inputs.ts";
+import type { NamedTensors } from "../../core/tensor.ts";
 import type { NativeSession } from "./native-runtime.ts";
+import type { NodeCounts } from "./node-counter.ts";
 import type { WorkerSession } from "./worker-session.ts";
 
 export interface RestartPolicy {
-  /** Before the first try; doubled with each further end or failed try until a run is answered. */
+  /** Delay before the first attempt. Each further exit or failed attempt doubles it until a run succeeds. */
   readonly initialDelayMs: number;
   readonly maxDelayMs: number;
-  /** Tries in a row that may fail; from `maxDelayMs` after the last one on, a run begins them anew. */
+  /** Consecutive failed attempts before restarts stop. A run may start new attempts `maxDelayMs` after the last one. */
   readonly maxAttempts: number;
-  /** How long a run may wait for the replacement. */
+  /** Maximum time that a run waits for a restart. */
   readonly restartWaitMs: number;
-  /** How long a disposal waits for the runs before it; then the worker is killed. */
+  /** Maximum time that a disposal waits for earlier runs before it kills the worker. */
   readonly disposalTimeoutMs: number;
 }
 
@@ -28,7 +30,7 @@ export const DEFAULT_RESTART_POLICY: RestartPolicy = {
   disposalTimeoutMs: 60_000,
 };
 
-/** For the log. `label` is the session's; `pid` is its process's, where it has one. */
+/** Log event. `label` is the session's label; `pid` is undefined for a thread. */
 export type WorkerEvent = { readonly label?: string | undefined } & (
   | {
       readonly event: "session_worker_started";
@@ -51,12 +53,12 @@ export type WorkerEvent = { readonly label?: string | undefined } & (
 
 export interface SupervisedSessionOptions {
   readonly open: () => Promise<WorkerSession>;
-  /** What the session holds beside its worker. */
+  /** Memory of the model, which the server keeps to open the session again. */
   readonly modelBytes: number;
   readonly policy: RestartPolicy;
   readonly clock: Clock;
   readonly onEvent: (event: WorkerEvent) => void;
-  /** Aborted when nothing is to take the worker's place any more. */
+  /** Its abort prevents further restarts. */
   readonly signal: AbortSignal | undefined;
 }
 
@@ -66,133 +68,166 @@ type SupervisorState =
   | { readonly kind: "failed"; readonly error: EdgeTierError; readonly retryAtMs: number }
   | { readonly kind: "disposed"; readonly error: EdgeTierError };
 
+/** Wraps a worker's session so that a new worker replaces it after an unexpected exit. */
 export function superviseSession(
   first: WorkerSession,
   options: SupervisedSessionOptions,
 ): NativeSession {
-  const { open, modelBytes: keptBytes, policy, clock, onEvent, signal: end } = options;
+  const supervisor = new SessionSupervisor(first, options);
   const { inputs, outputs } = first;
-  let latest = first;
-  let state: SupervisorState = { kind: "serving", worker: first };
-  let delays = 0;
-  let endDelay = () => {};
-  let disposal: Promise<void> | undefined;
-  const isOver = () => state.kind === "disposed"; // others change the state while something is awaited
-  void watch(first);
+  return {
+    inputs,
+    outputs,
+    get memoryBytes() {
+      return supervisor.memoryBytes;
+    },
+    get nodes() {
+      return supervisor.nodes;
+    },
+    async run(tensors) {
+      validateInputs(inputs, tensors); // invalid inputs need not cross to the worker
+      return await supervisor.run(tensors);
+    },
+    dispose: () => supervisor.dispose(),
+  };
+}
 
-  async function watch(worker: WorkerSession): Promise<void> {
-    const how = await worker.exited;
-    if (isOver()) return; // it was told to
-    if (end?.aborted === true) {
-      state = { kind: "disposed", error: coreErrors.sessionFailed("it was broken off") };
+class SessionSupervisor {
+  readonly #options: SupervisedSessionOptions;
+  #latest: WorkerSession;
+  #state: SupervisorState;
+  /** Delays since the last successful run; each doubles the next delay. */
+  #delayCount = 0;
+  #endDelay = () => {};
+  #disposal: Promise<void> | undefined;
+
+  constructor(first: WorkerSession, options: SupervisedSessionOptions) {
+    this.#options = options;
+    this.#latest = first;
+    this.#state = { kind: "serving", worker: first };
+    void this.#watch(first);
+  }
+
+  get memoryBytes(): number {
+    return this.#latest.memoryBytes + this.#options.modelBytes;
+  }
+
+  get nodes(): NodeCounts | undefined {
+    return this.#latest.nodes;
+  }
+
+  async run(tensors: NamedTensors): Promise<NamedTensors> {
+    const worker = this.#acquireWorker();
+    // A running worker gets the run synchronously, so that a later disposal still waits for it.
+    const outputs = await (worker instanceof Promise ? await worker : worker).run(tensors);
+    this.#delayCount = 0;
+    return outputs;
+  }
+
+  async dispose(): Promise<void> {
+    this.#disposal ??= this.#stop();
+    await this.#disposal;
+  }
+
+  /** Reads the state through a method, because it changes during an await, which TypeScript's narrowing ignores. */
+  #isDisposed(): boolean {
+    return this.#state.kind === "disposed";
+  }
+
+  async #watch(worker: WorkerSession): Promise<void> {
+    const reason = await worker.exited;
+    if (this.#isDisposed()) return; // the exit was requested
+    if (this.#options.signal?.aborted === true) {
+      this.#state = { kind: "disposed", error: coreErrors.sessionFailed("it was aborted") };
       return;
     }
-    onEvent({ event: "session_worker_ended", pid: worker.pid, how });
-    void replace();
+    this.#options.onEvent({ event: "session_worker_ended", pid: worker.pid, how: reason });
+    void this.#restart();
   }
 
-  function replace(): Promise<WorkerSession> {
-    const next = openAgain();
-    next.catch(() => {}); // events tell of it, and those who wait are told
-    state = { kind: "restarting", restart: next };
-    return next;
+  #restart(): Promise<WorkerSession> {
+    const restart = this.#openReplacement();
+    restart.catch(() => {}); // events report the failure, and waiting runs receive it
+    this.#state = { kind: "restarting", restart };
+    return restart;
   }
 
-  /** Changes the state when it is done. */
-  async function openAgain(): Promise<WorkerSession> {
-    for (let tries = 1; ; tries++) {
-      await delay();
-      const worker = await tryToOpen(tries);
-      if (isOver()) await worker?.shutDown();
+  /** Opens a new worker with retries, and sets the resulting state. */
+  async #openReplacement(): Promise<WorkerSession> {
+    for (let attempt = 1; ; attempt++) {
+      await this.#delay();
+      const worker = await this.#tryToOpen(attempt);
+      if (this.#isDisposed()) await worker?.shutDown();
+      const state = this.#state;
       if (state.kind === "disposed" || state.kind === "failed") throw state.error;
       if (worker === undefined) continue;
-      latest = worker;
-      state = { kind: "serving", worker };
-      void watch(worker);
+      this.#latest = worker;
+      this.#state = { kind: "serving", worker };
+      void this.#watch(worker);
       return worker;
     }
   }
 
-  async function tryToOpen(tries: number): Promise<WorkerSession | undefined> {
-    if (isOver()) return undefined;
+  async #tryToOpen(attempt: number): Promise<WorkerSession | undefined> {
+    if (this.#isDisposed()) return undefined;
+    const { open, onEvent, policy, clock } = this.#options;
     try {
       return await open();
     } catch (error) {
-      onEvent({ event: "session_worker_not_started", error, tries });
-      if (tries < policy.maxAttempts || isOver()) return undefined;
-      onEvent({ event: "session_given_up", tries });
-      state = {
+      onEvent({ event: "session_worker_not_started", error, tries: attempt });
+      if (attempt < policy.maxAttempts || this.#isDisposed()) return undefined;
+      onEvent({ event: "session_given_up", tries: attempt });
+      this.#state = {
         kind: "failed",
-        error: nativeErrors.sessionNotReplaced(tries, reasonOf(error), error),
+        error: nativeErrors.sessionNotReplaced(attempt, reasonOf(error), error),
         retryAtMs: clock.now() + policy.maxDelayMs,
       };
       return undefined;
     }
   }
 
-  async function delay(): Promise<void> {
-    const delayMs = Math.min(policy.maxDelayMs, policy.initialDelayMs * 2 ** delays++);
+  async #delay(): Promise<void> {
+    const { clock, policy } = this.#options;
+    const delayMs = Math.min(policy.maxDelayMs, policy.initialDelayMs * 2 ** this.#delayCount++);
     await new Promise<void>((resolve) => {
       const cancel = clock.setTimer(resolve, delayMs);
-      endDelay = () => {
+      this.#endDelay = () => {
         cancel();
         resolve();
       };
     });
   }
 
-  function worker(): WorkerSession | Promise<WorkerSession> {
+  #acquireWorker(): WorkerSession | Promise<WorkerSession> {
+    const state = this.#state;
     if (state.kind === "serving") return state.worker;
-    if (state.kind === "restarting") return inTime(state.restart);
-    if (state.kind === "disposed" || clock.now() < state.retryAtMs) throw state.error;
-    delays = 0;
-    return inTime(replace());
+    if (state.kind === "restarting") return this.#waitForRestart(state.restart);
+    if (state.kind === "disposed" || this.#options.clock.now() < state.retryAtMs) throw state.error;
+    this.#delayCount = 0;
+    return this.#waitForRestart(this.#restart());
   }
 
-  async function inTime(next: Promise<WorkerSession>): Promise<WorkerSession> {
-    const { promise: tooLong, reject } = Promise.withResolvers<never>();
+  async #waitForRestart(restart: Promise<WorkerSession>): Promise<WorkerSession> {
+    const { clock, policy } = this.#options;
+    const { promise: timeout, reject } = Promise.withResolvers<never>();
     const cancel = clock.setTimer(
       () => reject(nativeErrors.sessionBeingReplaced()),
       policy.restartWaitMs,
     );
-    return await Promise.race([next, tooLong]).finally(cancel);
+    return await Promise.race([restart, timeout]).finally(cancel);
   }
 
-  async function stop(): Promise<void> {
-    const before = state;
-    state = {
+  async #stop(): Promise<void> {
+    const before = this.#state;
+    this.#state = {
       kind: "disposed",
       error: coreErrors.sessionFailed("the session has been disposed of"),
     };
-    endDelay();
+    this.#endDelay();
     if (before.kind === "restarting") await before.restart.catch(() => undefined);
     if (before.kind !== "serving") return;
+    const { clock, policy } = this.#options;
     const { worker } = before;
     await worker.shutDown().finally(clock.setTimer(() => worker.kill(), policy.disposalTimeoutMs));
   }
-
-  return {
-    inputs,
-    outputs,
-    get memoryBytes() {
-      return latest.memoryBytes + keptBytes;
-    },
-    get nodes() {
-      return latest.nodes;
-    },
-
-    async run(tensors) {
-      validateInputs(inputs, tensors); // here too: what is wrong need not cross
-      const found = worker();
-      // Where there is one, at once: what is disposed of now still does this run.
-      const outputs = await (found instanceof Promise ? await found : found).run(tensors);
-      delays = 0;
-      return outputs;
-    },
-
-    async dispose() {
-      disposal ??= stop();
-      await disposal;
-    },
-  };
 }

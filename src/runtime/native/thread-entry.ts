@@ -1,4 +1,4 @@
-// Where the thread of a session begins (thread-worker.ts).
+// Entry point of a session's thread (thread-worker.ts).
 
 import { parentPort } from "node:worker_threads";
 import type { WorkerRequest } from "./worker-messages.ts";
@@ -13,7 +13,7 @@ port.once("message", ({ model, options }: ThreadStart) => {
   void serveSession({
     options,
     receiveModel: async () => models.pop() ?? new Uint8Array(),
-    measureMemoryBytes: (modelBytes) => modelBytes, // the rest cannot be told from the server's
+    measureMemoryBytes: (modelBytes) => modelBytes, // other memory is indistinguishable from the server's
     send: (message) => port.postMessage(message, []),
     onMessage: (listener) => void port.on("message", (message: WorkerRequest) => listener(message)),
     close: () => port.close(),

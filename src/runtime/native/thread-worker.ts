@@ -1,4 +1,4 @@
-// A session's worker that is a thread: quick to start, but what crashes it crashes the server.
+// Thread worker: runs a session in a thread, which starts fast, but whose crash also crashes the server.
 
 import { Worker } from "node:worker_threads";
 import { reasonOf } from "../../core/errors.ts";
@@ -6,7 +6,7 @@ import type { NamedTensors, Tensor } from "../../core/tensor.ts";
 import type { WorkerResponse, StartWorker } from "./worker-messages.ts";
 import type { NativeSessionOptions } from "./session-options.ts";
 
-/** The first message, before any other. */
+/** First message to the worker. */
 export interface ThreadStart {
   readonly model: Uint8Array;
   readonly options: NativeSessionOptions;
@@ -14,10 +14,10 @@ export interface ThreadStart {
 
 export const startThreadWorker: StartWorker = (model, options, events) => {
   const worker = new Worker(new URL("./thread-entry.ts", import.meta.url), { execArgv: [] });
-  let how = "on its own";
+  let exitReason = "on its own";
   worker.on("message", (message: WorkerResponse) => events.onMessage(message));
-  worker.on("error", (error) => (how = `by an error: ${reasonOf(error)}`));
-  worker.on("exit", () => events.onExit(how));
+  worker.on("error", (error) => (exitReason = `by an error: ${reasonOf(error)}`));
+  worker.on("exit", () => events.onExit(exitReason));
   worker.postMessage({ model, options } satisfies ThreadStart, []);
   return {
     pid: undefined,
@@ -26,12 +26,12 @@ export const startThreadWorker: StartWorker = (model, options, events) => {
         message.kind === "run" ? { ...message, inputs: copyPartialViews(message.inputs) } : message,
         [],
       ),
-    keepAlive: (held) => (held ? worker.ref() : worker.unref()),
+    keepAlive: (isHeld) => (isHeld ? worker.ref() : worker.unref()),
     kill: () => void worker.terminate(),
   };
 };
 
-/** A view that crosses takes all of its buffer along. */
+/** Copies partial views, because a sent view would carry its whole buffer. */
 function copyPartialViews(tensors: NamedTensors): NamedTensors {
   return Object.fromEntries(
     Object.entries(tensors).map(([name, tensor]) => [

@@ -1,16 +1,19 @@
-// What a session's worker and its server say to each other, whatever carries it: plain data and typed arrays.
+// Messages between a session's worker and its server, for any transport: plain data and typed arrays.
 
 import { asEdgeTierError, type ErrorFields } from "../../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import type { NodeCounts } from "./node-counter.ts";
 import type { NativeSessionOptions } from "./session-options.ts";
 
-/** To the worker: a run, or that it was the last. */
+/** Message to the worker: a run, or the request to close after the last run. */
 export type WorkerRequest =
   | { readonly kind: "run"; readonly id: number; readonly inputs: NamedTensors }
   | { readonly kind: "close" };
 
-/** From the worker: `ready` or `refused` once, for the session; then `done` or `failed` for every run. */
+/**
+ * Message from the worker: first `ready` or `open-failed` for the session, then `run-completed` or `run-failed` for each
+ * run.
+ */
 export type WorkerResponse =
   | {
       readonly kind: "ready";
@@ -27,22 +30,22 @@ export type WorkerResponse =
     }
   | { readonly kind: "run-failed"; readonly id: number; readonly error: ErrorFields };
 
-/** A worker as its server sees it: one session in a thread or process of its own. */
+/** The server's side of a worker, which has one session in its own thread or process. */
 export interface SessionWorker {
-  /** Of its process, where it has one. */
+  /** Process id; undefined for a thread. */
   readonly pid: number | undefined;
-  /** Copies what it sends: the caller's tensors are the caller's again. */
+  /** Sends a copy of the message, so that the caller may reuse its tensors. */
   send(message: WorkerRequest): void;
-  /** Whether the worker keeps the server from ending. It does until told otherwise. */
-  keepAlive(held: boolean): void;
-  /** Ends it at once, whatever it is doing. */
+  /** Sets whether the worker keeps the server process running; initially true. */
+  keepAlive(isHeld: boolean): void;
+  /** Ends the worker immediately, even during a run. */
   kill(): void;
 }
 
 export interface WorkerEvents {
   readonly onMessage: (message: WorkerResponse) => void;
-  /** Once, last of all. @param how as in "by SIGSEGV" */
-  readonly onExit: (how: string) => void;
+  /** Receives the last event, exactly once. @param reason for example "by SIGSEGV" */
+  readonly onExit: (reason: string) => void;
 }
 
 export type StartWorker = (
@@ -51,20 +54,20 @@ export type StartWorker = (
   events: WorkerEvents,
 ) => SessionWorker;
 
-/** The worker's own end of it. */
+/** The worker's side of the message channel. */
 export interface WorkerChannel {
   readonly options: NativeSessionOptions;
-  /** Once; nothing here keeps it. */
+  /** Receives the model, once. The channel does not keep it. */
   receiveModel(): Promise<Uint8Array>;
-  /** Of this worker with its session open; at least. */
+  /** Measures a lower bound of the worker's memory with its open session. */
   measureMemoryBytes(modelBytes: number): number;
   send(message: WorkerResponse): void;
   onMessage(listener: (message: WorkerRequest) => void): void;
-  /** Lets the worker end when all has been sent. */
+  /** Lets the worker end after all messages are sent. */
   close(): void;
 }
 
-/** An error as its fields: a class does not cross, and its cause need not be plain data. */
+/** Converts an error to its fields, because classes cannot be sent, and a cause may not be plain data. */
 export function toErrorFields(thrown: unknown): ErrorFields {
   const { code, status, detail, remedy, retryable, retryAfterSeconds } = asEdgeTierError(thrown);
   return {

@@ -1,4 +1,4 @@
-// One session in one worker, until the worker ends. What takes its place is up to replaced-session.ts.
+// Worker session: one session in one worker, until the worker ends. supervised-session.ts replaces ended workers.
 
 import { nativeErrors } from "./errors.ts";
 import { EdgeTierError } from "../../core/errors.ts";
@@ -13,16 +13,16 @@ export interface WorkerSession {
   readonly outputs: readonly TensorSpec[];
   readonly memoryBytes: number;
   readonly nodes: NodeCounts | undefined;
-  /** How it ended, once it has. */
+  /** Resolves with the exit reason when the worker ends. */
   readonly exited: Promise<string>;
-  /** Inputs are taken as checked. @throws session_lost where the worker ends first; what the session's run throws */
+  /** Runs the graph on validated inputs. @throws session_lost if the worker ends first; the errors of the session's run */
   run(inputs: NamedTensors): Promise<NamedTensors>;
-  /** Does the runs that it has, and ends. */
+  /** Completes the runs in flight, and ends the worker. */
   shutDown(): Promise<void>;
   kill(): void;
 }
 
-/** @throws session_failed; session_lost where the worker ends before its session is open */
+/** @throws session_failed; session_lost if the worker ends before its session is open */
 export async function openWorkerSession(
   startWorker: StartWorker,
   model: Uint8Array,
@@ -31,43 +31,33 @@ export async function openWorkerSession(
 ): Promise<WorkerSession> {
   signal?.throwIfAborted();
   const opened = Promise.withResolvers<Extract<WorkerResponse, { kind: "ready" }>>();
-  const ended = Promise.withResolvers<string>();
-  const runs = new Map<number, PromiseWithResolvers<NamedTensors>>();
-  let lastId = 0;
-  let how: string | undefined;
+  const exited = Promise.withResolvers<string>();
+  const pending = new PendingRuns();
+  let exitReason: string | undefined;
   let nodes: NodeCounts | undefined;
 
   const worker: SessionWorker = startWorker(model, options, {
     onMessage(message) {
       if (message.kind === "ready") return opened.resolve(message);
       if (message.kind === "open-failed") return opened.reject(new EdgeTierError(message.error));
-      const run = settle(message.id);
+      const run = pending.take(message.id);
+      if (pending.size === 0) worker.keepAlive(false);
       if (message.kind === "run-failed") return run?.reject(new EdgeTierError(message.error));
       nodes ??= message.nodes;
       run?.resolve(message.outputs);
     },
-    onExit(text) {
-      how = text;
-      const lost = nativeErrors.sessionLost(text);
+    onExit(reason) {
+      exitReason = reason;
+      const lost = nativeErrors.sessionLost(reason);
       opened.reject(lost);
-      for (const run of runs.values()) run.reject(lost);
-      runs.clear();
-      ended.resolve(text);
+      pending.rejectAll(lost);
+      exited.resolve(reason);
     },
   });
-  function settle(id: number): PromiseWithResolvers<NamedTensors> | undefined {
-    const run = runs.get(id);
-    runs.delete(id);
-    if (runs.size === 0) worker.keepAlive(false);
-    return run;
-  }
-
-  const kill = () => worker.kill();
-  signal?.addEventListener("abort", kill, { once: true });
-  void ended.promise.then(() => signal?.removeEventListener("abort", kill));
+  killOnAbort(worker, signal, exited.promise);
 
   const { inputs, outputs, memoryBytes } = await opened.promise;
-  worker.keepAlive(false); // a session alone does not keep a process running; a run does
+  worker.keepAlive(false); // an idle session does not keep the process running; a run does
   return {
     pid: worker.pid,
     inputs,
@@ -76,23 +66,59 @@ export async function openWorkerSession(
     get nodes() {
       return nodes;
     },
-    exited: ended.promise,
+    exited: exited.promise,
     async run(inputs) {
-      if (how !== undefined) throw nativeErrors.sessionLost(how);
-      const id = ++lastId;
-      const run = Promise.withResolvers<NamedTensors>();
-      runs.set(id, run);
+      if (exitReason !== undefined) throw nativeErrors.sessionLost(exitReason);
+      const { id, promise } = pending.add();
       worker.keepAlive(true);
       worker.send({ kind: "run", id, inputs });
-      return await run.promise;
+      return await promise;
     },
     async shutDown() {
-      if (how === undefined) {
+      if (exitReason === undefined) {
         worker.keepAlive(true);
         worker.send({ kind: "close" });
       }
-      await ended.promise;
+      await exited.promise;
     },
-    kill,
+    kill: () => worker.kill(),
   };
+}
+
+function killOnAbort(
+  worker: SessionWorker,
+  signal: AbortSignal | undefined,
+  exited: Promise<unknown>,
+): void {
+  const kill = () => worker.kill();
+  signal?.addEventListener("abort", kill, { once: true });
+  void exited.then(() => signal?.removeEventListener("abort", kill));
+}
+
+/** Runs in flight, by message id. */
+class PendingRuns {
+  readonly #runs = new Map<number, PromiseWithResolvers<NamedTensors>>();
+  #lastId = 0;
+
+  get size(): number {
+    return this.#runs.size;
+  }
+
+  add(): { readonly id: number; readonly promise: Promise<NamedTensors> } {
+    const id = ++this.#lastId;
+    const run = Promise.withResolvers<NamedTensors>();
+    this.#runs.set(id, run);
+    return { id, promise: run.promise };
+  }
+
+  take(id: number): PromiseWithResolvers<NamedTensors> | undefined {
+    const run = this.#runs.get(id);
+    this.#runs.delete(id);
+    return run;
+  }
+
+  rejectAll(error: Error): void {
+    for (const run of this.#runs.values()) run.reject(error);
+    this.#runs.clear();
+  }
 }

@@ -1,9 +1,9 @@
-// What `edgetier engine build` makes for the Worker to bundle: dist/edge/deployment.mjs exports one of these.
+// Deployment: output of `edgetier engine build` that the Worker bundles. dist/edge/deployment.mjs exports one.
 
 import type { EngineModule } from "./engine.ts";
 import type { SnapshotHeadRef } from "./snapshot-format.ts";
 
-/** A snapshot that the Worker brings along: of a first tier, restored at module scope. */
+/** Bundled snapshot of a first tier, which the Worker restores at module scope. */
 export interface BundledSnapshot {
   /** SHA-256 of the graph. */
   readonly graph: string;
@@ -11,24 +11,24 @@ export interface BundledSnapshot {
   readonly bytes: ArrayBuffer;
 }
 
-/** What decodes images at this edge: for tasks/image/image-decoder.ts. */
+/** Bundled WebAssembly image codecs for tasks/image/image-decoder.ts. */
 export interface BundledImageCodecs {
   readonly modules: { readonly jpeg: WebAssembly.Module; readonly png: WebAssembly.Module };
-  /** Of memory that decoding one image may take. */
+  /** Memory limit for decoding one image. */
   readonly maxMemoryBytes: number;
 }
 
 export interface Deployment {
   readonly engine: EngineModule;
-  /** A full engine beside a cut one: for models that no region could answer for. */
+  /** Full engine in addition to a cut one, for models without a region tier. */
   readonly fallback: EngineModule | undefined;
   readonly bundled: readonly BundledSnapshot[];
-  /** Labels and preprocessors' files, by SHA-256: a cold isolate does not fetch them. */
+  /** Labels and preprocessor files by SHA-256, so that a new isolate does not fetch them. */
   readonly artifacts: ReadonlyMap<string, ArrayBuffer>;
-  /** Undefined where no edge tier takes images. */
+  /** Undefined if no edge tier accepts images. */
   readonly images?: BundledImageCodecs | undefined;
-  /** Inferences at module scope after restoring, so that the code is optimised earlier. */
+  /** Number of inferences at module scope after restoring, so that V8 optimizes the code earlier. */
   readonly warmUpRuns: number;
-  /** WebAssembly memory of all sessions together, and so of each. */
+  /** Limit of WebAssembly memory for all sessions together, and so for each. */
   readonly sessionBudgetBytes: number;
 }

@@ -1,4 +1,4 @@
-// One instance of the engine: instantiated from a precompiled module on a memory of its own, with ONNX Runtime started.
+// Engine instance: a precompiled module, instantiated with its own memory, with ONNX Runtime initialized.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { runtimeErrors } from "../errors.ts";
@@ -6,49 +6,49 @@ import { reasonOf } from "../../core/errors.ts";
 import type { GlueFactory, OrtGlue } from "./ort-glue.ts";
 import { callEngine, type ReadStrippedFunction, watchStrippedFunctions } from "./traps.ts";
 
-/** What a deployment bundles: a compiled engine and its glue, as `edgetier engine build` makes them. */
+/** Compiled engine and its glue, which `edgetier engine build` makes and a deployment bundles. */
 export type EngineModule = {
   readonly wasm: WebAssembly.Module;
   readonly glue: GlueFactory;
-  /** SHA-256 of the full engine: all that is cut from it has its addresses, so a snapshot fits all of them. */
+  /** SHA-256 of the full engine. All engines cut from it share its addresses, so a snapshot fits all of them. */
   readonly source: string;
 } & (
   | { readonly kind: "full" }
-  /** Restores snapshots and runs them, but cannot open a model. `functions` (function-set.ts) are those that it has. */
+  /** Restores and runs snapshots, but cannot open a model. `functions` is the set of remaining functions (function-set.ts). */
   | { readonly kind: "cut"; readonly functions: string }
 );
 
 export interface Engine {
   readonly ort: OrtGlue;
   readonly memory: WebAssembly.Memory;
-  /** Calls ONNX Runtime; a status other than 0 becomes session_failed with ONNX Runtime's own message. */
+  /** Checks a status code of ONNX Runtime. @throws session_failed with ONNX Runtime's message if it is not 0 */
   checkStatus(status: number, action: string): void;
-  /** Like `check`, for calls that return a handle: 0 is the failure. */
+  /** Checks a handle from ONNX Runtime. @throws session_failed with ONNX Runtime's message if it is 0 */
   checkHandle(handle: number, action: string): number;
   readonly readStrippedFunction: ReadStrippedFunction;
 }
 
-/** The npm package's own limits: 16 MiB at first, 4 GiB at most (an isolate ends long before). */
+/** Limits of the npm package: 16 MiB initially, 4 GiB at most, which is far above an isolate's limit. */
 const INITIAL_PAGES = 256;
 const MAXIMUM_PAGES = 65_536;
-/** Of WebAssembly memory. */
+/** Size of a WebAssembly page. */
 export const PAGE_BYTES = 65_536;
 const LOG_SEVERITY_ERROR = 3;
 
 export interface EngineOptions {
-  /** Of the memory at first; a memory that is to be overwritten is made at its final size. */
+  /** Initial size of the memory. A memory that a snapshot overwrites starts at its final size. */
   readonly initialPages?: number;
-  /** Where the memory may not grow beyond. */
+  /** Maximum size of the memory. */
   readonly maximumPages?: number;
-  /** False leaves ONNX Runtime itself unstarted, for a memory in which it runs already. */
+  /** False skips the initialization of ONNX Runtime, because a restored memory already contains it. */
   readonly initializesRuntime?: boolean;
   readonly now?: () => number;
-  /** Gets what ONNX Runtime writes to its standard output: its profile, where one was asked for. */
+  /** Receives ONNX Runtime's standard output, which contains its profile if profiling is on. */
   readonly onStdoutLine?: (line: string) => void;
 }
 
 /**
- * Does no I/O, so it may run at module scope and in any request.
+ * Starts an engine instance. It does no I/O, so it may run at module scope and in any request.
  * @throws session_too_large, session_failed, engine_trap, function_cut
  */
 export async function startEngine(
@@ -58,14 +58,14 @@ export async function startEngine(
   const {
     initialPages = INITIAL_PAGES,
     maximumPages = MAXIMUM_PAGES,
-    initializesRuntime: startRuntime = true,
+    initializesRuntime = true,
     now = Date.now,
-    onStdoutLine: print = () => {},
+    onStdoutLine = () => {},
   } = options;
   const memory = createMemory(initialPages, maximumPages);
   let readStrippedFunction: ReadStrippedFunction = () => undefined;
   const ort = await new Promise<OrtGlue>((resolve, reject) => {
-    // The glue's own promise never settles when instantiation fails, so that failure is passed on here.
+    // If instantiation fails, the glue's own promise never settles, so the failure is passed on here.
     const instantiateWasm = (
       imports: WebAssembly.Imports,
       onInstance: (instance: Pick<WebAssembly.Instance, "exports">) => void,
@@ -82,12 +82,12 @@ export async function startEngine(
         wasmMemory: memory,
         instantiateWasm,
         now,
-        print,
+        print: onStdoutLine,
         printErr: (line) => console.error(line),
       })
       .then(resolve, reject);
   }).catch((error: unknown) => {
-    throw coreErrors.sessionFailed(`the engine does not start: ${reasonOf(error)}`, error);
+    throw coreErrors.sessionFailed(`the engine failed to start: ${reasonOf(error)}`, error);
   });
 
   const engine: Engine = {
@@ -102,7 +102,7 @@ export async function startEngine(
       return handle;
     },
   };
-  if (startRuntime)
+  if (initializesRuntime)
     callEngine(engine, "starting ONNX Runtime", () =>
       engine.checkStatus(ort._OrtInit(1, LOG_SEVERITY_ERROR), "starting ONNX Runtime"),
     );
@@ -116,7 +116,7 @@ function createMemory(initial: number, maximum: number): WebAssembly.Memory {
     return new WebAssembly.Memory({ initial, maximum });
   } catch (error) {
     throw coreErrors.sessionFailed(
-      `no memory of ${initial} pages can be had, ${maximum} at most: ${reasonOf(error)}`,
+      `a memory of ${initial} pages (at most ${maximum}) cannot be allocated: ${reasonOf(error)}`,
       error,
     );
   }

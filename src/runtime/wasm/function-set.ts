@@ -1,4 +1,4 @@
-// Sets of functions of the full engine, by their numbers, as a short text: base64 of the LEB128 distances between them.
+// Function sets: encodes function numbers of the full engine as base64 of the LEB128 distances between them.
 
 import { fromBase64, toBase64 } from "../../core/base64.ts";
 
@@ -14,7 +14,7 @@ export function encodeFunctionSet(functions: Iterable<number>): string {
   return toBase64(Uint8Array.from(bytes));
 }
 
-/** The inverse of `encodeFunctions`. */
+/** Decodes a set; inverse of `encodeFunctionSet`. */
 export function decodeFunctionSet(text: string): Set<number> {
   const functions = new Set<number>();
   let previous = -1;
@@ -31,8 +31,8 @@ export function decodeFunctionSet(text: string): Set<number> {
   return functions;
 }
 
-/** The functions of `needed` that `kept` does not have. */
-export function findMissingFunctions(needed: string, kept: string): number[] {
-  const has = decodeFunctionSet(kept);
-  return [...decodeFunctionSet(needed)].filter((number) => !has.has(number));
+/** Returns the functions of `required` that are not in `available`. */
+export function findMissingFunctions(required: string, available: string): number[] {
+  const availableNumbers = decodeFunctionSet(available);
+  return [...decodeFunctionSet(required)].filter((number) => !availableNumbers.has(number));
 }

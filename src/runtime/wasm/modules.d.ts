@@ -1,4 +1,4 @@
-// What a bundler makes of the engine's files and of bundled binary data.
+// Module declarations for the engine's files and for bundled binary data.
 
 declare module "*/engine.wasm" {
   const module: WebAssembly.Module;

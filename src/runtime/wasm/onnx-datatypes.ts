@@ -1,4 +1,4 @@
-// ONNX's element types (onnx.proto, TensorProto.DataType) as Open Inference Protocol datatypes.
+// Converts between ONNX element types (onnx.proto, TensorProto.DataType) and Open Inference Protocol datatypes.
 
 import type { NumericDatatype } from "../../core/tensor.ts";
 

@@ -1,4 +1,4 @@
-// Opens a model in an engine instance, and reads what it declares.
+// Opens a model in an engine instance, and reads its inputs and outputs.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
@@ -10,23 +10,32 @@ const OPTIMIZATION_LEVEL_ALL = 99;
 const EXECUTION_MODE_SEQUENTIAL = 0;
 const LOG_SEVERITY_ERROR = 3;
 
-/** What a snapshot has to agree on with whoever restores it, besides engine and model. */
-export const SESSION_OPTIONS_FINGERPRINT = `threads=1 optimisation=${OPTIMIZATION_LEVEL_ALL} arena=on pattern=on execution=${EXECUTION_MODE_SEQUENTIAL}`;
+/**
+ * Session options that a snapshot and its reader must share, in addition to engine and model. Existing snapshots contain
+ * this text, so its spelling must not change.
+ */
+export const SESSION_OPTIONS_FINGERPRINT = [
+  "threads=1",
+  `optimisation=${OPTIMIZATION_LEVEL_ALL}`,
+  "arena=on",
+  "pattern=on",
+  `execution=${EXECUTION_MODE_SEQUENTIAL}`,
+].join(" ");
 
-/** `namePointer`: the name as ONNX Runtime gave it, a C string in the instance's memory, kept for the session's life. */
+/** Session input or output. `namePointer` is ONNX Runtime's C string in the instance's memory, valid as long as the session. */
 export interface SessionValue {
   readonly spec: TensorSpec;
   readonly namePointer: number;
 }
 
-/** ONNX Runtime's session in an instance: numbers only, which hold for any copy of that instance's memory. */
+/** Handle of ONNX Runtime's session. It has numbers only, which are valid in any copy of the instance's memory. */
 export interface WasmSessionHandle {
   readonly handle: number;
   readonly inputs: readonly SessionValue[];
   readonly outputs: readonly SessionValue[];
 }
 
-/** @param options.profile lets ONNX Runtime note what each node takes @throws session_failed */
+/** @param options.profile enables ONNX Runtime's profile of node durations @throws session_failed */
 export function openSession(
   engine: Engine,
   model: Uint8Array,
@@ -35,7 +44,7 @@ export function openSession(
   const { ort } = engine;
   const modelPointer = ort._malloc(model.byteLength);
   if (modelPointer === 0)
-    throw coreErrors.sessionFailed(`no memory for a model of ${model.byteLength} bytes`);
+    throw coreErrors.sessionFailed(`out of memory for a model of ${model.byteLength} bytes`);
   ort.HEAPU8.set(model, modelPointer);
   const options = engine.checkHandle(
     ort._OrtCreateSessionOptions(
@@ -64,7 +73,7 @@ export function openSession(
   return { handle, inputs, outputs };
 }
 
-/** Names, datatypes and shapes of all inputs and outputs; a symbolic dimension becomes -1. */
+/** Reads names, datatypes and shapes of all inputs and outputs; a symbolic dimension becomes -1. */
 function readSessionValues(
   engine: Engine,
   session: number,
@@ -79,10 +88,10 @@ function readSessionValues(
     );
     const inputCount = ort.HEAPU32[counts >>> 2] ?? 0;
     const outputCount = ort.HEAPU32[(counts >>> 2) + 1] ?? 0;
-    const ports = Array.from({ length: inputCount + outputCount }, (_, index) =>
+    const values = Array.from({ length: inputCount + outputCount }, (_, index) =>
       readSessionValue(engine, session, index),
     );
-    return [ports.slice(0, inputCount), ports.slice(inputCount)];
+    return [values.slice(0, inputCount), values.slice(inputCount)];
   } finally {
     ort.stackRestore(stack);
   }
@@ -93,12 +102,12 @@ function readSessionValue(engine: Engine, session: number, index: number): Sessi
   const pointers = ort.stackAlloc(8);
   engine.checkStatus(
     ort._OrtGetInputOutputMetadata(session, index, pointers, pointers + 4),
-    `reading port ${index}`,
+    `reading input or output ${index}`,
   );
   const namePointer = ort.HEAPU32[pointers >>> 2] ?? 0;
   const typePointer = ort.HEAPU32[(pointers >>> 2) + 1] ?? 0;
   const name = ort.UTF8ToString(namePointer);
-  // {int32 onnxType, uint32 rank, char* symbol[rank], uint32 dimension[rank]}
+  // Layout: {int32 onnxType, uint32 rank, char* symbol[rank], uint32 dimension[rank]}.
   const at = typePointer >>> 2;
   const datatype = fromOnnxType(ort.HEAP32[at] ?? 0);
   if (datatype === undefined)

@@ -1,4 +1,4 @@
-// The part of onnxruntime-web's Emscripten glue that EdgeTier calls: ONNX Runtime's C API for WebAssembly
+// Types of the onnxruntime-web Emscripten glue that EdgeTier calls: ONNX Runtime's C API for WebAssembly
 // (onnxruntime/wasm/api.h upstream). Pointers and handles are byte offsets into the instance's memory.
 
 export interface OrtGlue {
@@ -28,7 +28,7 @@ export interface OrtGlue {
   _OrtReleaseSessionOptions(options: number): number;
   _OrtCreateSession(model: number, modelBytes: number, options: number): number;
   _OrtReleaseSession(session: number): number;
-  /** Writes the profile to standard output. @returns a name that is to be freed, of a file that is not there */
+  /** Writes the profile to standard output. @returns the name of a nonexistent file, which the caller must free */
   _OrtEndProfiling(session: number): number;
   _OrtGetInputOutputCount(
     session: number,
@@ -77,7 +77,7 @@ export interface GlueOptions {
     imports: WebAssembly.Imports,
     onInstance: (instance: Pick<WebAssembly.Instance, "exports">) => void,
   ) => void;
-  /** Milliseconds since the epoch, for what ONNX Runtime notes about itself. */
+  /** Milliseconds since the epoch, for ONNX Runtime's own records. */
   readonly now: () => number;
   readonly print: (line: string) => void;
   readonly printErr: (line: string) => void;

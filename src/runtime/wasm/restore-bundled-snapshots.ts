@@ -1,4 +1,4 @@
-// Restores the snapshots that came with the Worker, at module scope: before the first request, and off its path.
+// Restores the Worker's bundled snapshots at module scope, before the first request.
 
 import { asEdgeTierError, type EdgeTierError } from "../../core/errors.ts";
 import type { NamedTensors, NumericDatatype, Tensor, TensorSpec } from "../../core/tensor.ts";
@@ -10,16 +10,16 @@ import { restoreSnapshot } from "./restore-snapshot.ts";
 import { PAGE_BYTES } from "./engine.ts";
 
 export interface BundledSessions {
-  /** By the graph's SHA-256. */
+  /** Restored sessions by the graph's SHA-256. */
   readonly sessions: ReadonlyMap<string, Session>;
-  /** Nothing that goes wrong here keeps the Worker from starting; whoever serves reports it. */
+  /** Failures, which requests report later, because a failure here must not stop the Worker. */
   readonly failures: readonly EdgeTierError[];
 }
 
-/** Elements for a dimension that the model leaves open. */
+/** Size of the model's variable dimensions in warm-up runs. */
 const WARMUP_DIMENSION = 16;
 
-/** Does no I/O. */
+/** Restores all bundled snapshots, without I/O. */
 export async function restoreBundledSnapshots({
   engine,
   bundled,
@@ -27,7 +27,7 @@ export async function restoreBundledSnapshots({
   sessionBudgetBytes,
 }: Deployment): Promise<BundledSessions> {
   const sessions = new Map<string, Session>();
-  const refused: EdgeTierError[] = [];
+  const failures: EdgeTierError[] = [];
   for (const { graph, head, bytes } of bundled) {
     try {
       const session = await restoreSnapshot(
@@ -41,13 +41,13 @@ export async function restoreBundledSnapshots({
       for (let run = 0; run < warmUpRuns; run++) await session.run(inputs);
       sessions.set(graph, session);
     } catch (error) {
-      refused.push(asEdgeTierError(error));
+      failures.push(asEdgeTierError(error));
     }
   }
-  return { sessions, failures: refused };
+  return { sessions, failures };
 }
 
-/** One row of zeros. */
+/** Creates one row of zeros. */
 function createWarmupInputs(specs: readonly TensorSpec[]): NamedTensors {
   return Object.fromEntries(
     specs.map(({ name, datatype, shape: declared }) => {

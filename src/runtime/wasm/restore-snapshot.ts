@@ -1,4 +1,4 @@
-// Restores a snapshot: a fresh instance of the engine goes on from its memory, as if it had opened the model itself.
+// Restores a snapshot: a new engine instance continues from its memory, as if it had opened the model itself.
 
 import { runtimeErrors } from "../errors.ts";
 import { sha256Hex } from "../../core/hash.ts";
@@ -15,15 +15,15 @@ import { type WasmSessionHandle, SESSION_OPTIONS_FINGERPRINT } from "./open-sess
 import { createWasmSession } from "./wasm-session.ts";
 import { type SnapshotHeadRef, parseSnapshotHead, type SnapshotHeader } from "./snapshot-format.ts";
 
-/** Of the instance; its memory begins no smaller than the image. */
+/** Options of the instance. Its initial memory is at least as large as the snapshot's. */
 export type InstanceOptions = Pick<EngineOptions, "initialPages" | "maximumPages" | "now">;
 
 /**
- * Every chunk is verified before it is unpacked, and unpacked straight into the instance's memory. Without compression it
- * does no I/O of its own, so it may then run at module scope.
- * @param head of the snapshot, from whoever named it: its manifest, or the deployment
- * @param modelSha256 of the graph that the session must be of
- * @throws snapshot_refused with the reason; engine_trap; what `source` throws
+ * Restores a session. Every chunk is verified and then unpacked directly into the instance's memory. Without compression,
+ * restoring does no I/O of its own and so may run at module scope.
+ * @param head reference to the snapshot's head, from a manifest or a deployment
+ * @param modelSha256 digest of the session's graph
+ * @throws snapshot_refused with the reason; engine_trap; the errors of `source`
  */
 export async function restoreSnapshot(
   module: EngineModule,
@@ -42,7 +42,7 @@ export async function restoreSnapshot(
   return createWasmSession(engine, opened);
 }
 
-/** The same, for who needs the instance. */
+/** Restores a snapshot, and returns the engine instance with its open session. */
 export async function restoreEngineInstance(
   module: EngineModule,
   source: ByteSource,
@@ -62,7 +62,7 @@ export async function restoreEngineInstance(
       initialPages: Math.max(header.pageCount, options.initialPages ?? 0),
       initializesRuntime: false,
     });
-    // A full engine has put its constants there; a cut one starts with nothing but zeros.
+    // A full engine has initialized its constants in other pages; a cut engine starts with zeros only.
     if (module.kind === "full") zeroOtherPages(engine.memory, header);
     for (const { pages, bytes: size, sha256 } of header.chunks) {
       const stored = await readVerifiedBytes(source, size, sha256);
@@ -95,7 +95,7 @@ function zeroOtherPages(memory: WebAssembly.Memory, { chunks, pageCount }: Snaps
     if (!restored.has(page)) bytes.fill(0, page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
 }
 
-/** @param offset of `bytes` in the chunk's pages laid end to end */
+/** @param offset position of `bytes` in the concatenated pages of the chunk */
 function writePages(
   memory: WebAssembly.Memory,
   pages: readonly number[],

@@ -1,34 +1,35 @@
-// Sessions that an isolate keeps, within a budget of bytes. WebAssembly memory never shrinks, so what counts is what an
-// instance has grown to, and a session is let go whole, the one unused for longest first.
+// Session cache of an isolate, with a byte budget. WebAssembly memory never shrinks, so a session counts with the size
+// that its instance has grown to. Eviction removes whole sessions, least recently used first.
 
 import { runtimeErrors } from "../errors.ts";
 import type { Session } from "../runtime.ts";
 
 export interface SessionCacheOptions {
   readonly budgetBytes: number;
-  /** The session must be forgotten by everyone else, too; it is not disposed of: a run may be under way. */
+  /** Must drop all other references to the session. The cache does not dispose of it, because a run may be in flight. */
   readonly onEvict: (key: string, session: Session) => void;
 }
 
 export interface SessionCache {
-  /** Of all sessions together, as large as they are now. */
+  /** Current size of all sessions together. */
   readonly totalBytes: number;
-  /** Makes room for the session. @throws session_too_large where it alone is beyond the budget */
+  /** Adds a session and evicts others if necessary. @throws session_too_large if the session alone exceeds the budget */
   add(key: string, session: Session): void;
-  /** Notes that the session is in use, and lets others go if it has grown. */
+  /** Marks a session as used, and evicts others if it has grown. */
   touch(key: string): void;
   remove(key: string): void;
 }
 
 export function createSessionCache({ budgetBytes, onEvict }: SessionCacheOptions): SessionCache {
-  /** In the order of their last use. */
+  /** Sessions in order of last use. */
   const sessions = new Map<string, Session>();
-  const total = () => [...sessions.values()].reduce((sum, session) => sum + session.memoryBytes, 0);
+  const sumBytes = () =>
+    [...sessions.values()].reduce((sum, session) => sum + session.memoryBytes, 0);
 
-  function makeRoom(forKey: string): void {
+  function evictOthers(usedKey: string): void {
     for (const [key, session] of sessions) {
-      if (total() <= budgetBytes) return;
-      if (key === forKey) continue;
+      if (sumBytes() <= budgetBytes) return;
+      if (key === usedKey) continue;
       sessions.delete(key);
       onEvict(key, session);
     }
@@ -36,21 +37,21 @@ export function createSessionCache({ budgetBytes, onEvict }: SessionCacheOptions
 
   return {
     get totalBytes() {
-      return total();
+      return sumBytes();
     },
     add(key, session) {
       if (session.memoryBytes > budgetBytes)
         throw runtimeErrors.sessionTooLarge(session.memoryBytes, budgetBytes);
       sessions.delete(key);
       sessions.set(key, session);
-      makeRoom(key);
+      evictOthers(key);
     },
     touch(key) {
       const session = sessions.get(key);
       if (session === undefined) return;
       sessions.delete(key);
       sessions.set(key, session);
-      makeRoom(key);
+      evictOthers(key);
     },
     remove(key) {
       sessions.delete(key);

@@ -1,10 +1,10 @@
-// The file form of a snapshot: magic, header, chunks of pages.
+// Snapshot file format: magic, header, chunks of pages.
 //
 //   "ETSNAP" | uint16 format | uint32 header bytes | header (JSON, UTF-8) | chunks in the order of the header
 //
-// Integers are little-endian. Whoever names a snapshot also names its head (everything before the chunks) by size and
-// SHA-256, and the header names every chunk by its own: so a reader believes no byte that it has not compared, and needs
-// to hold no more than one chunk.
+// Integers are little-endian. A reference to a snapshot contains size and SHA-256 of its head, which is everything before
+// the chunks. The header contains the SHA-256 of every chunk. A reader can therefore verify every byte before use, and
+// holds at most one chunk in memory.
 
 import { runtimeErrors } from "../errors.ts";
 import * as z from "zod";
@@ -14,31 +14,31 @@ import { DATATYPES } from "../../core/tensor.ts";
 import { PAGE_BYTES } from "./engine.ts";
 import type { WasmSessionHandle } from "./open-session.ts";
 
-/** Raise it when the layout, or what is done to a memory before its image is taken, changes. */
+/** Increase it when the layout changes, or the preparation of a memory before its snapshot. */
 export const SNAPSHOT_FORMAT = 2;
 const MAGIC = new TextEncoder().encode("ETSNAP");
 export const PREFIX_BYTES = MAGIC.byteLength + 2 + 4;
-/** 1 MiB: what a reader holds at once. */
+/** Size of a chunk: 1 MiB, which a reader holds in memory. */
 const CHUNK_PAGES = 16;
 
-/** What a snapshot belongs to; anything else refuses it. */
+/** Engine, model and options of a snapshot; a reader with others rejects it. */
 export interface SnapshotBinding {
-  /** SHA-256 of the full engine: it stands for onnxruntime-web's version and for every choice made when it was built. */
+  /** SHA-256 of the full engine, which identifies the version of onnxruntime-web and all build options. */
   readonly engine: string;
   /** SHA-256 of the graph. */
   readonly model: string;
-  /** The options that the session was made with (`SESSION_CHOICES`). */
+  /** Session options (`SESSION_OPTIONS_FINGERPRINT`). */
   readonly choices: string;
 }
 
-/** A memory at rest, with a session open in it. */
+/** An idle memory with an open session. */
 export interface Snapshot {
   readonly binding: SnapshotBinding;
   readonly session: WasmSessionHandle;
   readonly stackPointer: number;
-  /** Of the memory, in pages of 64 KiB. */
+  /** Size of the memory in pages of 64 KiB. */
   readonly pageCount: number;
-  /** The pages that are not all zeros, in ascending order. */
+  /** Pages with at least one nonzero byte, in ascending order. */
   readonly pages: readonly { readonly index: number; readonly bytes: Uint8Array }[];
 }
 
@@ -65,7 +65,7 @@ const headerSchema = z.strictObject({
   }),
   stackPointer: pointerSchema,
   pageCount: z.int().min(1).max(65_536),
-  /** Of every chunk: `deflate` is raw DEFLATE (RFC 1951). */
+  /** Encoding of every chunk; `deflate` is raw DEFLATE (RFC 1951). */
   encoding: z.enum(["none", "deflate"]),
   chunks: z.array(chunkSchema),
 });
@@ -82,7 +82,7 @@ export interface EncodedSnapshot {
   readonly head: SnapshotHeadRef;
 }
 
-/** @param deflate makes raw DEFLATE of a chunk; without it chunks are stored as they are. */
+/** @param deflate compresses a chunk to raw DEFLATE; without it, chunks stay uncompressed */
 export async function encodeSnapshot(
   { pages, ...rest }: Snapshot,
   deflate?: (chunk: Uint8Array) => Uint8Array | Promise<Uint8Array>,
@@ -121,7 +121,7 @@ export async function encodeSnapshot(
 }
 
 /**
- * @param head the bytes before the chunks, already compared with their digest
+ * @param head the bytes before the chunks, with a verified digest
  * @throws snapshot_refused, with the reason: truncated, no_snapshot, other_format, bad_header, other_engine, other_model, other_choices
  */
 export function parseSnapshotHead(head: Uint8Array, expected: SnapshotBinding): SnapshotHeader {
@@ -140,10 +140,10 @@ export function parseSnapshotHead(head: Uint8Array, expected: SnapshotBinding): 
   if (header.binding.choices !== expected.choices)
     throw runtimeErrors.snapshotRefused("other_choices");
   const indices = header.chunks.flatMap(({ pages }) => pages);
-  const ascending = indices.every(
+  const isAscending = indices.every(
     (index, position) => index < header.pageCount && index > (indices[position - 1] ?? -1),
   );
-  if (!ascending) throw runtimeErrors.snapshotRefused("bad_header");
+  if (!isAscending) throw runtimeErrors.snapshotRefused("bad_header");
   return header;
 }
 
@@ -156,7 +156,7 @@ function parseHeaderJson(bytes: Uint8Array): SnapshotHeader {
 }
 
 /**
- * The reverse of `encodeSnapshot` without compression, for who made the file; pages are views of `bytes`.
+ * Decodes an uncompressed snapshot, the inverse of `encodeSnapshot`. Pages are views of `bytes`.
  * @throws snapshot_refused
  */
 export function decodeSnapshot(

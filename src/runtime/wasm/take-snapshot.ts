@@ -1,5 +1,5 @@
-// Takes a snapshot: the memory of an engine instance with a session open and warmed up in it, made so that the same
-// engine and model give the same bytes each time.
+// Takes a snapshot: the memory of an engine instance with an open, warmed-up session. The same engine and model always
+// give the same bytes.
 
 import { runtimeErrors } from "../errors.ts";
 import { coreErrors } from "../../core/common-errors.ts";
@@ -11,17 +11,17 @@ import { openSession, SESSION_OPTIONS_FINGERPRINT } from "./open-session.ts";
 import { createWasmSession } from "./wasm-session.ts";
 import { type Snapshot } from "./snapshot-format.ts";
 
-/** Pages above what was needed, first and for each further try. */
+/** Spare pages above the required size, one value per attempt. */
 const SPARE_PAGE_STEPS = [2, 8, 32, 128] as const;
 
 /**
- * The image is taken at rest, when the engine's globals are as they are after its start; so nothing but memory, and the
- * few numbers of the OpenSession, has to come back. Free memory is overwritten by zeros: model bytes, and what earlier
- * runs left behind, do not get into it.
+ * Takes a snapshot of an idle instance, whose globals have their initial values. A restore therefore only needs the
+ * memory and the numbers of the session handle. Free memory is overwritten by zeros, so that the snapshot contains no
+ * model bytes and no data of earlier runs.
  * @param module the full engine
- * @param model its SHA-256 is `modelSha256`
+ * @param model model bytes, whose SHA-256 is `modelSha256`
  * @param warmUp inputs of every shape that the session should be ready for, in order
- * @throws session_failed; not_deterministic for a model that answers one input in two ways: its random state would be frozen
+ * @throws session_failed; not_deterministic if outputs differ for equal inputs, because the random state would freeze
  */
 export async function takeSnapshot(
   module: EngineModule,
@@ -37,17 +37,17 @@ export async function takeSnapshot(
     const opened = openSession(engine, model);
     const session = createWasmSession(engine, opened);
     for (const inputs of warmUp) {
-      const [one, other] = [await session.run(inputs), await session.run(inputs)];
-      if (!areIdenticalTensors(one, other)) throw runtimeErrors.notDeterministic();
+      const [first, second] = [await session.run(inputs), await session.run(inputs)];
+      if (!areIdenticalTensors(first, second)) throw runtimeErrors.notDeterministic();
     }
     return { engine, opened };
   };
-  // The first time tells how many pages it takes. The second time the memory cannot grow beyond them, so that it is
-  // no larger than it must be, and allocating until nothing is left reaches every free block.
-  const needed = findLastUsedPage((await open()).engine.memory) + 1;
+  // The first pass measures the required pages. In the second pass the memory cannot grow beyond them. It stays as small
+  // as possible, and allocations until exhaustion reach every free block.
+  const requiredPages = findLastUsedPage((await open()).engine.memory) + 1;
   for (const [attempt, spare] of SPARE_PAGE_STEPS.entries()) {
     try {
-      const { engine, opened } = await open(needed + spare);
+      const { engine, opened } = await open(requiredPages + spare);
       scrubFreeMemory(engine);
       return {
         binding: {
@@ -61,20 +61,21 @@ export async function takeSnapshot(
         pages: copyNonZeroPages(engine.memory),
       };
     } catch (error) {
-      const tooSmall =
+      const isMemoryTooSmall =
         error instanceof EdgeTierError &&
         error.code === "session_failed" &&
         attempt < SPARE_PAGE_STEPS.length - 1;
-      if (!tooSmall) throw error;
+      if (!isMemoryTooSmall) throw error;
     }
   }
-  throw coreErrors.sessionFailed("the memory of the second pass is too small"); // not reached: the last attempt throws
+  // Unreachable, because the last attempt throws.
+  throw coreErrors.sessionFailed("the memory of the second pass is too small");
 }
 
 const LARGEST_BLOCK_BYTES = 2 ** 24;
 const SMALLEST_BLOCK_BYTES = 16;
 
-/** Takes all free memory, from large blocks to small ones, fills it with zeros and gives it back. */
+/** Allocates all free memory, from large blocks to small ones, fills it with zeros and frees it. */
 function scrubFreeMemory({ ort }: Engine): void {
   const blocks: number[] = [];
   for (let size = LARGEST_BLOCK_BYTES; size >= SMALLEST_BLOCK_BYTES; size /= 2) {
@@ -109,18 +110,18 @@ function isZeroPage(memory: WebAssembly.Memory, page: number): boolean {
   return true;
 }
 
-/** Bit by bit: a NaN equals itself. */
-export function areIdenticalTensors(one: NamedTensors, other: NamedTensors): boolean {
-  return Object.entries(one).every(([name, tensor]) => {
-    const twin = other[name];
+/** Compares numeric tensors bitwise, so that a NaN equals itself. */
+export function areIdenticalTensors(left: NamedTensors, right: NamedTensors): boolean {
+  return Object.entries(left).every(([name, tensor]) => {
+    const other = right[name];
     if (
-      twin === undefined ||
+      other === undefined ||
       tensor.datatype === "BYTES" ||
-      twin.datatype === "BYTES" ||
-      tensor.data.byteLength !== twin.data.byteLength
+      other.datatype === "BYTES" ||
+      tensor.data.byteLength !== other.data.byteLength
     )
       return false;
-    const right = byteView(twin.data);
-    return byteView(tensor.data).every((byte, index) => byte === right[index]);
+    const otherBytes = byteView(other.data);
+    return byteView(tensor.data).every((byte, index) => byte === otherBytes[index]);
   });
 }

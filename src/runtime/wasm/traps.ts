@@ -1,22 +1,21 @@
-// What ends a run from inside the engine: traps, C++ exceptions that nobody caught, and calls of functions that the
-// engine was cut of.
+// Engine traps: converts WebAssembly traps, uncaught C++ exceptions, and calls of cut functions to errors.
 
 import { runtimeErrors } from "../errors.ts";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 
-/** Exports of a cut engine (`build/engine/cut.ts` makes them). */
+/** Exports that the engine cutter of the toolchain adds to a cut engine. */
 export const STRIPPED_FUNCTION_EXPORT = "cut function";
 export const LATEST_SLOT_EXPORT = "latest slot";
 
-/** A function that the engine was cut of: by its number in the full engine, or by its slot in the full engine's table. */
+/** A cut function, by its number in the full engine, or by its slot in the full engine's table. */
 export type StrippedFunction = { readonly function: number } | { readonly slot: number };
 
-/** Reads, after a trap, which cut function was called; undefined where none was. */
+/** Reads the cut function whose call caused a trap; undefined for other traps. */
 export type ReadStrippedFunction = () => StrippedFunction | undefined;
 
 /**
- * Prepares a cut engine's exports for the glue, which also calls through the table: an empty slot is noted there, too.
- * The exports of a full engine are left as they are.
+ * Wraps a cut engine's exports for the glue. The glue also calls through the function table, so the wrapped table records
+ * accesses to empty slots. Exports of a full engine stay unchanged.
  */
 export function watchStrippedFunctions(exports: WebAssembly.Exports): {
   exports: WebAssembly.Exports;
@@ -32,26 +31,27 @@ export function watchStrippedFunctions(exports: WebAssembly.Exports): {
     table instanceof WebAssembly.Table &&
     tableName !== undefined;
   if (!cut) return { exports, readStrippedFunction: () => undefined };
-  const noting = {
+  const recordingTable = {
     get(slot: number): unknown {
-      const found: unknown = table.get(slot);
-      if (found === null) latestSlot.value = slot;
-      return found;
+      const callee: unknown = table.get(slot);
+      if (callee === null) latestSlot.value = slot;
+      return callee;
     },
   };
   return {
-    exports: { ...exports, [tableName]: noting as WebAssembly.Table },
+    exports: { ...exports, [tableName]: recordingTable as WebAssembly.Table },
     readStrippedFunction() {
       if (called.value >= 0) return { function: called.value };
       const slot: number = latestSlot.value;
-      return slot > 0 && table.get(slot) === null ? { slot } : undefined; // slot 0 is the null pointer, in the full engine, too
+      // Slot 0 is the null pointer, which is also empty in the full engine.
+      return slot > 0 && table.get(slot) === null ? { slot } : undefined;
     },
   };
 }
 
 /**
  * Runs a call into the engine.
- * @throws function_cut or engine_trap where the call did not come back: the instance's memory may then be in any state
+ * @throws function_cut or engine_trap if the call trapped; the instance's memory is then in an undefined state
  */
 export function callEngine<Result>(
   { readStrippedFunction }: { readonly readStrippedFunction: ReadStrippedFunction },
@@ -69,6 +69,6 @@ export function callEngine<Result>(
   }
 }
 
-/** Whether the instance that threw this must never run again. */
+/** Returns whether the instance that threw the error must never run again. */
 export const isEngineTrap = (error: unknown): boolean =>
   error instanceof EdgeTierError && (error.code === "engine_trap" || error.code === "function_cut");

@@ -1,13 +1,13 @@
-// Runtime over onnxruntime-web's engine, one thread, in workerd (or any other V8).
-// Every session gets an engine instance of its own: a trap then costs one session, and dropping a session frees its
-// memory, which WebAssembly could not shrink.
+// Runtime over onnxruntime-web's engine, single-threaded, in workerd or any other V8.
+// Every session has its own engine instance. A trap therefore affects one session only, and a dropped session frees its
+// memory, which WebAssembly cannot shrink.
 
 import type { Runtime } from "../runtime.ts";
 import { type EngineModule, type EngineOptions, startEngine } from "./engine.ts";
 import { openSession } from "./open-session.ts";
 import { createWasmSession } from "./wasm-session.ts";
 
-/** @param options.maximumPages of each instance: what it asks for beyond is refused, and does not end the isolate */
+/** @param options.maximumPages memory limit of each instance; a larger allocation fails without ending the isolate */
 export function createWasmRuntime(
   module: EngineModule,
   options: Pick<EngineOptions, "maximumPages"> = {},

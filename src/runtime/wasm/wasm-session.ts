@@ -1,4 +1,4 @@
-// A Session in an engine instance of its own. A run is one synchronous call, so runs cannot overlap.
+// Session in its own engine instance. A run is one synchronous call, so runs cannot overlap.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { byteView } from "../../core/bytes.ts";
@@ -13,36 +13,37 @@ import { callEngine, isEngineTrap } from "./traps.ts";
 
 const CPU_MEMORY_LOCATION = 1;
 
-/** A Session over a session that is open in this instance: just made, or restored with the instance's memory. */
+/** Creates a Session over an open session of the instance, whether new or restored from a snapshot. */
 export function createWasmSession(
   engine: Engine,
   { handle: session, inputs, outputs }: WasmSessionHandle,
 ): Session {
   const { ort } = engine;
-  const inputSpecs = inputs.map((port) => port.spec);
-  let failed: string | undefined;
+  const inputSpecs = inputs.map(({ spec }) => spec);
+  let closedReason: string | undefined;
 
   return {
     inputs: inputSpecs,
-    outputs: outputs.map((port) => port.spec),
+    outputs: outputs.map(({ spec }) => spec),
     get memoryBytes() {
       return engine.memory.buffer.byteLength;
     },
     async run(tensors) {
-      if (failed !== undefined) throw coreErrors.sessionFailed(`this session is closed: ${failed}`);
+      if (closedReason !== undefined)
+        throw coreErrors.sessionFailed(`this session is closed: ${closedReason}`);
       validateInputs(inputSpecs, tensors);
       try {
         return callEngine(engine, "running the model", () =>
           runSession(engine, session, inputs, outputs, tensors),
         );
       } catch (error) {
-        if (isEngineTrap(error)) failed = (error as EdgeTierError).detail;
+        if (isEngineTrap(error)) closedReason = (error as EdgeTierError).detail;
         throw error;
       }
     },
     async dispose() {
-      if (failed === undefined) ort._OrtReleaseSession(session);
-      failed ??= "it was disposed";
+      if (closedReason === undefined) ort._OrtReleaseSession(session);
+      closedReason ??= "it was disposed of";
     },
   };
 }
@@ -106,12 +107,12 @@ function createTensor(
   buffers: number[],
 ): number {
   if (tensor === undefined || tensor.datatype === "BYTES")
-    throw coreErrors.invalidTensor(name, "strings cannot be run at the edge");
+    throw coreErrors.invalidTensor(name, "the edge does not support string tensors");
   const { ort } = engine;
   const bytes = byteView(tensor.data);
   const data = ort._malloc(Math.max(bytes.byteLength, 1));
   if (data === 0)
-    throw coreErrors.sessionFailed(`no memory for ${bytes.byteLength} bytes of input ${name}`);
+    throw coreErrors.sessionFailed(`out of memory for ${bytes.byteLength} bytes of input ${name}`);
   buffers.push(data);
   ort.HEAPU8.set(bytes, data);
   const shape = ort.stackAlloc(4 * tensor.shape.length);

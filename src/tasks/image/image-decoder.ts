@@ -1,8 +1,9 @@
-// Decodes images in WebAssembly, within a bound of memory.
+// Decodes images in WebAssembly, within a memory limit.
 //
-// WebAssembly memory never shrinks, and what is given up stays until V8 collects it: ten photos in a row, each in an instance
-// of its own, were three times the memory of one (measured). So an instance is used again, unless it has failed, which leaves
-// behind what it held, or is larger than what may be kept. What an image will take is known from its header.
+// WebAssembly memory never shrinks, and a discarded instance stays in memory until V8 collects it. Ten photos in separate
+// instances took three times the memory of one (measured). Instances are therefore reused. The decoder discards an
+// instance that failed, because it leaks, and one that exceeds the retained size. An image's header determines the
+// memory that decoding requires.
 
 import { taskErrors } from "../errors.ts";
 import { reasonOf } from "../../core/errors.ts";
@@ -10,33 +11,33 @@ import type { ImageCodec, ImageDecoder, Pixels } from "./image.ts";
 import { createJpegCodec } from "./jpeg-codec.ts";
 import { createPngCodec } from "./png-codec.ts";
 
-/** WebAssembly that this deployment brings along, compiled. */
+/** Compiled WebAssembly modules of the deployment. */
 export interface ImageCodecModules {
-  /** Of @cwasm/jpeg-turbo. */
+  /** From the package @cwasm/jpeg-turbo. */
   readonly jpeg: WebAssembly.Module;
-  /** Of @jsquash/png. */
+  /** From the package @jsquash/png. */
   readonly png: WebAssembly.Module;
 }
 
 export interface ImageDecoderOptions {
   readonly modules: ImageCodecModules;
-  /** Of memory that decoding one image may take. */
+  /** Memory limit for decoding one image. */
   readonly maxMemoryBytes: number;
-  /** Of memory that is kept for the next image; the same by default. */
+  /** Memory limit of an instance that is kept for the next image; defaults to `maxMemoryBytes`. */
   readonly retainedMemoryBytes?: number;
 }
 
-/** For what a decoder might leak after all. */
+/** Limits the uses of an instance, in case a codec leaks. */
 const MAX_USES = 1_000;
 
 export function createImageDecoder({
   modules,
   maxMemoryBytes,
-  retainedMemoryBytes: keptMemoryBytes = maxMemoryBytes,
+  retainedMemoryBytes = maxMemoryBytes,
 }: ImageDecoderOptions): ImageDecoder {
   const codecs = {
-    jpeg: createReusableCodec(() => createJpegCodec(modules.jpeg), keptMemoryBytes),
-    png: createReusableCodec(() => createPngCodec(modules.png), keptMemoryBytes),
+    jpeg: createReusableCodec(() => createJpegCodec(modules.jpeg), retainedMemoryBytes),
+    png: createReusableCodec(() => createPngCodec(modules.png), retainedMemoryBytes),
   };
   return {
     decode(image, use) {
@@ -55,12 +56,12 @@ interface ReusableCodec extends ImageDecoder {
   discard(): void;
 }
 
-function createReusableCodec(open: () => ImageCodec, maxKeptBytes: number): ReusableCodec {
-  let kept: { readonly codec: ImageCodec; readonly uses: number } | undefined;
+function createReusableCodec(open: () => ImageCodec, maxRetainedBytes: number): ReusableCodec {
+  let retained: { readonly codec: ImageCodec; readonly uses: number } | undefined;
   return {
     decode({ bytes, header, index }, use) {
-      const { codec, uses } = kept ?? { codec: open(), uses: 0 };
-      kept = undefined; // until it has come through this one
+      const { codec, uses } = retained ?? { codec: open(), uses: 0 };
+      retained = undefined; // retained again only after success
       let pixels: Pixels;
       try {
         pixels = codec.decode(bytes, header);
@@ -69,13 +70,13 @@ function createReusableCodec(open: () => ImageCodec, maxKeptBytes: number): Reus
       }
       const result = use(pixels);
       codec.release();
-      if (codec.memoryBytes <= maxKeptBytes && uses + 1 < MAX_USES)
-        kept = { codec, uses: uses + 1 };
+      if (codec.memoryBytes <= maxRetainedBytes && uses + 1 < MAX_USES)
+        retained = { codec, uses: uses + 1 };
       return result;
     },
-    retainedBytes: () => kept?.codec.memoryBytes ?? 0,
+    retainedBytes: () => retained?.codec.memoryBytes ?? 0,
     discard() {
-      kept = undefined;
+      retained = undefined;
     },
   };
 }

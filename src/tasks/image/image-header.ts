@@ -1,14 +1,13 @@
-// What an image file says of itself, read before a decoder sees any of it: so that what is broken, too large or of another
-// kind costs nothing.
+// Parses the header of an image file before decoding, so that broken, oversized and unsupported files are rejected cheaply.
 
 import { taskErrors } from "../errors.ts";
 import type { ImageHeader, ImageErrorFactory } from "./image.ts";
 import { parseJpegHeader } from "./jpeg-header.ts";
 import { parsePngHeader } from "./png-header.ts";
 
-type FormatSignature = readonly [what: string, offset: number, magic: string];
+type FormatSignature = readonly [format: string, offset: number, magic: string];
 
-/** Of other formats, by what stands at their beginning: to call them by their names. */
+/** Signatures of unsupported formats, for messages with the format's name. */
 const UNSUPPORTED_FORMATS: readonly FormatSignature[] = [
   ["a GIF", 0, "GIF8"],
   ["a WebP", 8, "WEBP"],
@@ -25,30 +24,30 @@ const JPEG_MAGIC = "\xff\xd8\xff";
 const PNG_MAGIC = "\x89PNG\r\n\x1a\n";
 
 /**
- * @param index of the input, for messages
+ * @param index position of the input, for messages
  * @throws invalid_image, unsupported_image
  */
 export function parseImageHeader(bytes: Uint8Array, index: number): ImageHeader {
-  const refusal: ImageErrorFactory = {
+  const errors: ImageErrorFactory = {
     invalid: (reason) => taskErrors.invalidImage(index, reason),
-    unsupported: (what) => taskErrors.unsupportedImage(index, what),
+    unsupported: (description) => taskErrors.unsupportedImage(index, description),
   };
   const format = detectImageFormat(bytes);
   if (format === undefined) {
     const other = UNSUPPORTED_FORMATS.find(([, offset, magic]) => startsWith(bytes, magic, offset));
     throw other === undefined
-      ? refusal.invalid(bytes.byteLength === 0 ? "it is empty" : "it begins like no JPEG or PNG")
-      : refusal.unsupported(other[0]);
+      ? errors.invalid(bytes.byteLength === 0 ? "it is empty" : "it has no JPEG or PNG signature")
+      : errors.unsupported(other[0]);
   }
   try {
-    return format === "jpeg" ? parseJpegHeader(bytes, refusal) : parsePngHeader(bytes, refusal);
+    return format === "jpeg" ? parseJpegHeader(bytes, errors) : parsePngHeader(bytes, errors);
   } catch (error) {
-    // A DataView's, for what lies beyond its end.
-    throw error instanceof RangeError ? refusal.invalid("it ends too soon") : error;
+    // A DataView throws a RangeError beyond its end.
+    throw error instanceof RangeError ? errors.invalid("it is truncated") : error;
   }
 }
 
-/** By its first bytes. */
+/** Detects the format by the first bytes. */
 export function detectImageFormat(bytes: Uint8Array): ImageHeader["format"] | undefined {
   if (startsWith(bytes, JPEG_MAGIC)) return "jpeg";
   return startsWith(bytes, PNG_MAGIC) ? "png" : undefined;

@@ -1,17 +1,17 @@
-// JPEG files to pixels, by libjpeg-turbo's TurboJPEG API as @cwasm/jpeg-turbo compiles it: what Pillow decodes with, too.
+// Decodes JPEG files with libjpeg-turbo, which Pillow also uses, through its TurboJPEG API in @cwasm/jpeg-turbo.
 //
-// The package's own JavaScript reads its file by Node's API, which a Worker does not have: only the WebAssembly is used.
+// EdgeTier uses only the package's WebAssembly, because its JavaScript reads files with Node's API, which Workers lack.
 
 import type { ImageCodec, ImageHeader } from "./image.ts";
 
-/** The functions of turbojpeg.h that are used; pointers and sizes are numbers of bytes. */
+/** Functions of turbojpeg.h; pointers and sizes are in bytes. */
 interface TurboJpeg {
   readonly memory: WebAssembly.Memory;
   malloc(size: number): number;
   free(pointer: number): void;
-  /** @returns 0 where there is no memory */
+  /** @returns 0 if it is out of memory */
   tjInitDecompress(): number;
-  /** @param width and those after it get width, height, subsampling and colour space @returns -1 where there is none */
+  /** @param width pointer that receives the width, as do the following parameters @returns -1 for an invalid header */
   tjDecompressHeader3(
     handle: number,
     file: number,
@@ -19,9 +19,9 @@ interface TurboJpeg {
     width: number,
     height: number,
     subsampling: number,
-    colourSpace: number,
+    colorSpace: number,
   ): number;
-  /** @returns -1 also where the picture is whole and something in the file was odd */
+  /** @returns -1 for errors, but also for warnings about a complete picture */
   tjDecompress2(
     handle: number,
     file: number,
@@ -36,7 +36,7 @@ interface TurboJpeg {
   tjDestroy(handle: number): number;
 }
 
-/** TJPF_RGB */
+/** Value of TJPF_RGB. */
 const PIXEL_FORMAT_RGB = 0;
 const CHANNELS = 3;
 
@@ -45,35 +45,6 @@ export function createJpegCodec(module: WebAssembly.Module): ImageCodec {
   const turbo = exports as unknown as TurboJpeg;
   let pixels = 0;
 
-  function allocate(size: number): number {
-    const pointer = turbo.malloc(size);
-    if (pointer === 0) throw new Error("there is no memory for it");
-    return pointer;
-  }
-
-  /** The library must see what jpeg-header.ts saw: by that the picture's memory was measured. */
-  function checkSize(
-    handle: number,
-    file: number,
-    fileSize: number,
-    size: Pick<ImageHeader, "width" | "height">,
-  ): void {
-    const fields = allocate(4 * Int32Array.BYTES_PER_ELEMENT);
-    const status = turbo.tjDecompressHeader3(
-      handle,
-      file,
-      fileSize,
-      fields,
-      fields + 4,
-      fields + 8,
-      fields + 12,
-    );
-    const [width, height] = new Int32Array(turbo.memory.buffer, fields, 2);
-    turbo.free(fields);
-    if (status !== 0 || width !== size.width || height !== size.height)
-      throw new Error("its header is damaged");
-  }
-
   return {
     get memoryBytes() {
       return turbo.memory.buffer.byteLength;
@@ -81,12 +52,13 @@ export function createJpegCodec(module: WebAssembly.Module): ImageCodec {
 
     decode(bytes, { width, height }) {
       const handle = turbo.tjInitDecompress();
-      const file = allocate(bytes.byteLength);
+      const file = allocate(turbo, bytes.byteLength);
       new Uint8Array(turbo.memory.buffer, file, bytes.byteLength).set(bytes);
-      checkSize(handle, file, bytes.byteLength, { width, height });
+      checkSize(turbo, handle, file, bytes.byteLength, { width, height });
       const size = width * height * CHANNELS;
-      pixels = allocate(size);
-      new Uint8Array(turbo.memory.buffer, pixels, size).fill(0); // what a file leaves out must not be of the image before
+      pixels = allocate(turbo, size);
+      // Pixels that a file omits must not show the previous image.
+      new Uint8Array(turbo.memory.buffer, pixels, size).fill(0);
       turbo.tjDecompress2(
         handle,
         file,
@@ -114,13 +86,46 @@ export function createJpegCodec(module: WebAssembly.Module): ImageCodec {
   };
 }
 
-/** The library leaves by longjmp where it cannot go on, which WebAssembly has not: an error takes its place, and the instance is given up. */
+function allocate(turbo: TurboJpeg, size: number): number {
+  const pointer = turbo.malloc(size);
+  if (pointer === 0) throw new Error("it is out of memory");
+  return pointer;
+}
+
+/** Checks that the library reads the same size as jpeg-header.ts, because that size determined the memory limit. */
+function checkSize(
+  turbo: TurboJpeg,
+  handle: number,
+  file: number,
+  fileSize: number,
+  size: Pick<ImageHeader, "width" | "height">,
+): void {
+  const fields = allocate(turbo, 4 * Int32Array.BYTES_PER_ELEMENT);
+  const status = turbo.tjDecompressHeader3(
+    handle,
+    file,
+    fileSize,
+    fields,
+    fields + 4,
+    fields + 8,
+    fields + 12,
+  );
+  const [width, height] = new Int32Array(turbo.memory.buffer, fields, 2);
+  turbo.free(fields);
+  if (status !== 0 || width !== size.width || height !== size.height)
+    throw new Error("its header is damaged");
+}
+
+/**
+ * Creates the imports. On a fatal error the library calls longjmp, which WebAssembly lacks. The import throws instead,
+ * and the instance is then discarded.
+ */
 function createImports(module: WebAssembly.Module): WebAssembly.Imports {
-  const quiet = new Set(["setjmp", "environ_sizes_get", "environ_get", "fd_write"]);
+  const ignored = new Set(["setjmp", "environ_sizes_get", "environ_get", "fd_write"]);
   const imports: Record<string, Record<string, WebAssembly.ImportValue>> = {};
   for (const { module: from, name } of WebAssembly.Module.imports(module)) {
     imports[from] ??= {};
-    imports[from][name] = quiet.has(name)
+    imports[from][name] = ignored.has(name)
       ? () => 0
       : () => {
           throw new Error("its data is damaged");

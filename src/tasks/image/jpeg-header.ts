@@ -1,20 +1,20 @@
-// Walks the segments of a JPEG file from its first to its last marker (ITU-T T.81, annex B).
+// Parses the segments of a JPEG file, from the first to the last marker (ITU-T T.81, annex B).
 
 import { parseExifOrientation } from "./exif.ts";
 import type { ImageHeader, Orientation, ImageErrorFactory } from "./image.ts";
 
 const [SOI, EOI, SOS, TEM, APP1] = [0xd8, 0xd9, 0xda, 0x01, 0xe1];
-/** Baseline, extended and progressive, all in Huffman's code: what decoders of the web take. */
+/** Frame types that web decoders support: baseline, extended and progressive, all with Huffman coding. */
 const [SOF_BASELINE, SOF_EXTENDED, SOF_PROGRESSIVE] = [0xc0, 0xc1, 0xc2];
-/** Among SOF0 to SOF15, but no frames. */
+/** Markers between SOF0 and SOF15 that are not frames. */
 const [DHT, JPG, DAC] = [0xc4, 0xc8, 0xcc];
 const EXIF_SIGNATURE = [0x45, 0x78, 0x69, 0x66, 0, 0];
 
-/** Each scan goes over the whole picture, however few its bytes are. Encoders make up to about 20. */
+/** Limits the scans, because each one processes the whole picture. Encoders write up to about 20. */
 const MAX_SCANS = 64;
 const MAX_SEGMENTS = 65_536;
 const BLOCK_BYTES = 64 * 2;
-/** Tables, rows and the decoder's own state. */
+/** Memory for tables, rows and decoder state. */
 const DECODER_BYTES = 1_048_576;
 
 interface Frame {
@@ -25,8 +25,8 @@ interface Frame {
   readonly sampling: readonly (readonly [horizontal: number, vertical: number])[];
 }
 
-/** @throws what `refusal` makes; RangeError where the file ends too soon */
-export function parseJpegHeader(bytes: Uint8Array, refusal: ImageErrorFactory): ImageHeader {
+/** @throws the errors of `errors`; RangeError for a truncated file */
+export function parseJpegHeader(bytes: Uint8Array, errors: ImageErrorFactory): ImageHeader {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let frame: Frame | undefined;
   let orientation: Orientation | undefined;
@@ -37,13 +37,13 @@ export function parseJpegHeader(bytes: Uint8Array, refusal: ImageErrorFactory): 
   for (let at = findMarker(bytes, 2); bytes[at] !== EOI; at = findMarker(bytes, at)) {
     const marker = view.getUint8(at++);
     if (marker === TEM || isRestart(marker)) continue;
-    if (marker === SOI) throw refusal.invalid("a second picture begins inside it");
+    if (marker === SOI) throw errors.invalid("it contains a second picture");
     if (++segments > MAX_SEGMENTS)
-      throw refusal.unsupported(`a JPEG of more than ${MAX_SEGMENTS} segments`);
-    const segment = readSegment(view, at, refusal);
+      throw errors.unsupported(`a JPEG of more than ${MAX_SEGMENTS} segments`);
+    const segment = readSegment(view, at, errors);
     if (isFrame(marker)) {
-      if (frame !== undefined) throw refusal.invalid("it gives its size twice");
-      frame = readFrame(marker, segment, refusal);
+      if (frame !== undefined) throw errors.invalid("it has two frame headers");
+      frame = readFrame(marker, segment, errors);
     } else if (
       marker === APP1 &&
       EXIF_SIGNATURE.every(
@@ -52,14 +52,14 @@ export function parseJpegHeader(bytes: Uint8Array, refusal: ImageErrorFactory): 
     ) {
       orientation ??= parseExifOrientation(subview(segment, EXIF_SIGNATURE.length));
     } else if (marker === SOS) {
-      if (frame === undefined) throw refusal.invalid("its picture comes before its size");
-      if (++scans > MAX_SCANS) throw refusal.unsupported(`a JPEG of more than ${MAX_SCANS} scans`);
+      if (frame === undefined) throw errors.invalid("its scan precedes its frame header");
+      if (++scans > MAX_SCANS) throw errors.unsupported(`a JPEG of more than ${MAX_SCANS} scans`);
       isInterleaved &&= segment.getUint8(0) === frame.sampling.length;
     }
     at += 2 + segment.byteLength;
     if (marker === SOS) at = findScanEnd(bytes, at);
   }
-  if (frame === undefined || scans === 0) throw refusal.invalid("it has no picture");
+  if (frame === undefined || scans === 0) throw errors.invalid("it has no picture data");
 
   const { width, height, isProgressive } = frame;
   const coefficients = isProgressive || !isInterleaved ? computeCoefficientBytes(frame) : 0;
@@ -77,14 +77,14 @@ const isRestart = (marker: number | undefined) =>
 const isFrame = (marker: number) =>
   marker >= 0xc0 && marker <= 0xcf && marker !== DHT && marker !== JPG && marker !== DAC;
 
-/** What follows a marker and its length. */
-function readSegment(view: DataView, at: number, refusal: ImageErrorFactory): DataView {
+/** Reads a segment's content, after its marker and length. */
+function readSegment(view: DataView, at: number, errors: ImageErrorFactory): DataView {
   const length = view.getUint16(at);
-  if (length < 2) throw refusal.invalid("it has a segment without a length");
+  if (length < 2) throw errors.invalid("it has a segment without a length");
   return subview(view, at + 2, length - 2);
 }
 
-/** @throws RangeError for what lies beyond the end */
+/** @throws RangeError beyond the end of the view */
 const subview = (view: DataView, offset: number, length = view.byteLength - offset) =>
   new DataView(view.buffer, view.byteOffset + offset, checkWithinEnd(view, offset, length));
 
@@ -93,28 +93,28 @@ function checkWithinEnd(view: DataView, offset: number, length: number): number 
   return length;
 }
 
-function readFrame(marker: number, segment: DataView, refusal: ImageErrorFactory): Frame {
+function readFrame(marker: number, segment: DataView, errors: ImageErrorFactory): Frame {
   if (marker !== SOF_BASELINE && marker !== SOF_EXTENDED && marker !== SOF_PROGRESSIVE)
-    throw refusal.unsupported("a lossless, hierarchical or arithmetically coded JPEG");
+    throw errors.unsupported("a lossless, hierarchical or arithmetically coded JPEG");
   const bits = segment.getUint8(0);
-  if (bits !== 8) throw refusal.unsupported(`a JPEG of ${bits} bits`);
+  if (bits !== 8) throw errors.unsupported(`a JPEG of ${bits} bits`);
   const height = segment.getUint16(1);
   const width = segment.getUint16(3);
-  if (width === 0 || height === 0) throw refusal.invalid(`its size is ${width} x ${height}`);
+  if (width === 0 || height === 0) throw errors.invalid(`its size is ${width} x ${height}`);
   const components = segment.getUint8(5);
-  if (components === 4) throw refusal.unsupported("a CMYK JPEG");
+  if (components === 4) throw errors.unsupported("a CMYK JPEG");
   if (components !== 1 && components !== 3)
-    throw refusal.unsupported(`a JPEG of ${components} components`);
+    throw errors.unsupported(`a JPEG of ${components} components`);
   const sampling = Array.from({ length: components }, (_, component) => {
     const factors = segment.getUint8(7 + component * 3);
     return [factors >> 4, factors & 15] as const;
   });
   if (sampling.flat().some((factor) => factor < 1 || factor > 4))
-    throw refusal.invalid("its sampling factors are not from 1 to 4");
+    throw errors.invalid("its sampling factors are not between 1 and 4");
   return { width, height, isProgressive: marker === SOF_PROGRESSIVE, sampling };
 }
 
-/** What a picture of several scans takes until its last. */
+/** Computes the memory of the coefficients, which a picture with several scans keeps until the last scan. */
 function computeCoefficientBytes({ width, height, sampling }: Frame): number {
   const columns = Math.ceil(width / (8 * Math.max(...sampling.map(([horizontal]) => horizontal))));
   const rows = Math.ceil(height / (8 * Math.max(...sampling.map(([, vertical]) => vertical))));
@@ -124,7 +124,7 @@ function computeCoefficientBytes({ width, height, sampling }: Frame): number {
   );
 }
 
-/** Where the next marker's second byte is; what lies before it is skipped, as decoders do. @throws RangeError */
+/** Finds the second byte of the next marker, and skips other bytes, as decoders do. @throws RangeError */
 function findMarker(bytes: Uint8Array, from: number): number {
   for (let at = from; at + 1 < bytes.length; at++) {
     if (bytes[at] === 0xff && bytes[at + 1] !== 0xff && bytes[at + 1] !== 0) return at + 1;
@@ -132,11 +132,11 @@ function findMarker(bytes: Uint8Array, from: number): number {
   throw new RangeError("no marker");
 }
 
-/** Where the marker after a scan's data begins: none of those that stand within it. @throws RangeError */
+/** Finds the start of the marker after a scan, and skips restart markers within it. @throws RangeError */
 function findScanEnd(bytes: Uint8Array, from: number): number {
   for (let at = from; at + 1 < bytes.length; at++) {
     const next = bytes[at + 1];
     if (bytes[at] === 0xff && next !== 0 && next !== 0xff && !isRestart(next)) return at;
   }
-  throw new RangeError("no end of the scan");
+  throw new RangeError("no marker after the scan");
 }

@@ -1,20 +1,20 @@
-// Pixels as an orientation turns them, without moving any: where the first one is, and how far it is to the next.
+// Rotates pixels without copying: computes the origin and the steps between pixels for an orientation.
 
 import type { Orientation, Pixels } from "./image.ts";
 
 export interface OrientedPixels {
   readonly data: Uint8Array;
-  /** After turning. */
+  /** Width after rotation. */
   readonly width: number;
   readonly height: number;
-  /** Of the pixel at the top left. */
+  /** Offset of the top left pixel. */
   readonly origin: number;
-  /** From a pixel to the one on its right, and to the one below it. */
+  /** Offset from a pixel to its right neighbor; `stepY` is the offset to the pixel below. */
   readonly stepX: number;
   readonly stepY: number;
 }
 
-/** For each orientation: whether rows become columns, and whether stored columns and rows run backwards. */
+/** Transformation of each orientation: swap of rows and columns, mirrored columns, mirrored rows. */
 const ORIENTATION_TRANSFORMS: Readonly<
   Record<Orientation, readonly [swaps: boolean, mirrorsColumns: boolean, mirrorsRows: boolean]>
 > = {

@@ -1,22 +1,22 @@
-// PNG files to pixels, by the Rust crate png as @jsquash/png compiles it.
+// Decodes PNG files with the Rust crate png, compiled in @jsquash/png.
 //
-// The package's own JavaScript keeps one instance for ever and copies the pixels out of it: only the WebAssembly is used.
+// EdgeTier uses only the package's WebAssembly, because its JavaScript keeps one instance forever and copies the pixels.
 
 import type { ImageCodec } from "./image.ts";
 import { stripAncillaryChunks } from "./png-header.ts";
 
-/** The exports that are used, as wasm-bindgen makes them; pointers and sizes are numbers of bytes. */
+/** Exports of wasm-bindgen; pointers and sizes are in bytes. */
 interface RustPng {
   readonly memory: WebAssembly.Memory;
   __wbindgen_malloc(size: number, alignment: number): number;
   __wbindgen_free(pointer: number, size: number, alignment: number): void;
-  /** Frees the file, and gives the pixels to the import below. */
+  /** Frees the file, and passes the pixels to the import `TAKE_PIXELS_IMPORT`. */
   decode(file: number, fileSize: number): unknown;
 }
 
-/** Where the decoder asks for a JavaScript object that takes its pixels over; a digest follows. */
+/** Prefix of the import that receives the pixels; a digest follows. */
 const TAKE_PIXELS_IMPORT = "__wbg_newwithownedu8clampedarrayandsh_";
-/** Where it tells what it cannot go on for. */
+/** Import that reports a fatal error. */
 const THROW_IMPORT = "__wbindgen_throw";
 const CHANNELS = 4;
 
@@ -29,34 +29,34 @@ interface OwnedPixels {
 
 export function createPngCodec(module: WebAssembly.Module): ImageCodec {
   let pixels: OwnedPixels | undefined;
-  const { exports } = new WebAssembly.Instance(module, importsOf(module));
+  const { exports } = new WebAssembly.Instance(module, createImports(module));
   const png = exports as unknown as RustPng;
 
-  function importsOf(module: WebAssembly.Module): WebAssembly.Imports {
+  function createImports(module: WebAssembly.Module): WebAssembly.Imports {
     const imports: Record<string, Record<string, WebAssembly.ImportValue>> = {};
     for (const { module: from, name } of WebAssembly.Module.imports(module)) {
       imports[from] ??= {};
       imports[from][name] = name.startsWith(TAKE_PIXELS_IMPORT)
-        ? take
+        ? takePixels
         : name === THROW_IMPORT
-          ? fail
-          : undo;
+          ? throwDamaged
+          : throwUnsupportedImport;
     }
     return imports;
   }
 
-  /** @returns the object's number, which nothing asks for again */
-  function take(pointer: number, size: number, width: number, height: number): number {
+  /** @returns the handle of a JavaScript object, which the decoder never uses */
+  function takePixels(pointer: number, size: number, width: number, height: number): number {
     pixels = { pointer: pointer >>> 0, size: size >>> 0, width: width >>> 0, height: height >>> 0 };
     return 0;
   }
 
-  function fail(): never {
+  function throwDamaged(): never {
     throw new Error("its data is damaged");
   }
 
-  function undo(): never {
-    throw new Error("the decoder asks for what it is not given");
+  function throwUnsupportedImport(): never {
+    throw new Error("the decoder calls an unsupported import");
   }
 
   return {

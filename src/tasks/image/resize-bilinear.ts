@@ -1,11 +1,11 @@
-// Resizes an image as Pillow does with Image.BILINEAR, bit by bit: a triangle filter that is stretched where the image
-// shrinks, so that every pixel counts. First along the rows, then along the columns, each rounded to 8 bits; weights are
-// whole numbers of 2^-22. (Pillow 13, and 12 for images a hundred times as high as wide, may take the columns first, which
-// differs by 1 of 255 at most.)
+// Resizes images bit-exactly like Pillow's Image.BILINEAR: a triangle filter that widens when the image shrinks, so that
+// every pixel counts. It filters rows first, then columns, and rounds each pass to 8 bits; weights are multiples of 2^-22.
+// Pillow 13 may filter columns first, as does Pillow 12 for images a hundred times as high as wide. The results then
+// differ by at most 1 of 255.
 
 import type { OrientedPixels } from "./oriented-pixels.ts";
 
-/** A part of an image, in its pixels; edges may lie within a pixel. */
+/** Part of an image, in pixels; edges may be fractional. */
 export interface CropBox {
   readonly left: number;
   readonly top: number;
@@ -16,11 +16,11 @@ export interface CropBox {
 const PRECISION_BITS = 22;
 const ROUNDING_OFFSET = 1 << (PRECISION_BITS - 1);
 
-/** For each pixel of a line, which pixels of the original line it is made of, and by how much. */
+/** Source pixels of each output pixel of a line, with their weights. */
 interface FilterWeights {
   readonly first: Int32Array;
   readonly count: Int32Array;
-  /** `stride` of them for each pixel. */
+  /** Weights, `stride` per output pixel. */
   readonly weights: Int32Array;
   readonly stride: number;
 }
@@ -39,14 +39,14 @@ export function resizeBilinear(
   return resizeColumns(resizeRows(image, top, bottom, columns, width), top, rows, width, height);
 }
 
-/** @param from where a part of the line begins that is `length` long @param size of the line */
+/** @param size length of the line @param from start of the cropped part, which has the given `length` */
 function computeFilterWeights(
   size: number,
   from: number,
   length: number,
   outSize: number,
 ): FilterWeights {
-  const start = Math.fround(from); // Pillow keeps a box's edges in 32 bits
+  const start = Math.fround(from); // Pillow stores the edges of a box in 32 bits
   const scale = Math.fround(Math.fround(from + length) - start) / outSize;
   const support = Math.max(scale, 1);
   const narrowing = 1 / support;
@@ -55,11 +55,11 @@ function computeFilterWeights(
   const count = new Int32Array(outSize);
   const weights = new Int32Array(outSize * stride);
   for (let out = 0; out < outSize; out++) {
-    const centre = start + (out + 0.5) * scale;
-    const begin = Math.max(0, Math.trunc(centre - support + 0.5));
-    const end = Math.min(size, Math.trunc(centre + support + 0.5));
+    const center = start + (out + 0.5) * scale;
+    const begin = Math.max(0, Math.trunc(center - support + 0.5));
+    const end = Math.min(size, Math.trunc(center + support + 0.5));
     const exact = Array.from({ length: end - begin }, (_, index) =>
-      triangleFilter((index + begin - centre + 0.5) * narrowing),
+      triangleFilter((index + begin - center + 0.5) * narrowing),
     );
     const sum = exact.reduce((total, weight) => total + weight, 0);
     first[out] = begin;
@@ -73,7 +73,7 @@ function computeFilterWeights(
 
 const triangleFilter = (distance: number) => Math.max(0, 1 - Math.abs(distance));
 
-/** Rows from `top` up to `bottom`, each of `width` pixels. */
+/** Filters the rows from `top` up to `bottom` to `width` pixels each. */
 function resizeRows(
   { data, origin, stepX, stepY }: OrientedPixels,
   top: number,
@@ -104,7 +104,7 @@ function resizeRows(
   return rows;
 }
 
-/** @param top which row of the image the first of `rows` is */
+/** @param top image row of the first element of `rows` */
 function resizeColumns(
   rows: Uint8Array,
   top: number,

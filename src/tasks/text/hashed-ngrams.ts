@@ -1,19 +1,20 @@
-// Text to hashed n-gram ids: the edge tier's features. Byte for byte the same as models/intent/recipe/hashed_ngrams.py.
+// Hashed n-grams: converts a text to the n-gram ids of the edge tier. The ids equal those of
+// models/intent/recipe/hashed_ngrams.py exactly.
 //
-// Words of the normalised text give word n-grams; the characters of "<word>" give fastText's subword n-grams
-// (Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information"). A gram's UTF-8 bytes are hashed by
-// FNV-1a (32 bit) and MurmurHash3's finaliser. Bytes go into a reused buffer, so that a gram costs no allocation.
+// Words of the normalized text give word n-grams; the characters of "<word>" give fastText's subword n-grams
+// (Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information"). A gram's UTF-8 bytes are hashed with
+// FNV-1a (32 bit) and MurmurHash3's finalizer. Bytes use a shared buffer, so that a gram needs no allocation.
 
-/** What a trained table fixes; kept in the tier's preprocessor artifact. */
+/** Configuration of a trained embedding table, stored in the tier's preprocessor artifact. */
 export interface HashedNgramsConfig {
   readonly kind: "hashed-ngrams";
-  /** Rows of the embedding table, at least 2; row 0 is padding and no gram's. */
+  /** Rows of the embedding table, at least 2; row 0 is reserved for padding. */
   readonly buckets: number;
   /** Lengths of word n-grams, in the order of their ids. */
   readonly wordNgrams: readonly number[];
   /** Lengths of character n-grams in code points, ascending. */
   readonly charNgrams: readonly number[];
-  /** Ids beyond this many are dropped. */
+  /** Maximum number of ids; further ids are dropped. */
   readonly maxFeatures: number;
 }
 
@@ -29,8 +30,8 @@ const SPACE = 0x20;
 const WORD_END = 0x3e; // ">"
 
 /**
- * @returns a function from a text to its gram ids (1 to buckets - 1), word grams first; `[0]` for a text without any.
- * @throws RangeError if the configuration is not one of a hashed table.
+ * @returns a function from a text to its gram ids (1 to buckets - 1), word grams first; `[0]` for a text without grams
+ * @throws RangeError for an invalid configuration
  */
 export function createNgramHasher(config: HashedNgramsConfig): (text: string) => Int32Array {
   validateConfig(config);
@@ -38,7 +39,7 @@ export function createNgramHasher(config: HashedNgramsConfig): (text: string) =>
   const range = config.buckets - 1;
   const ids = new Int32Array(maxFeatures);
   const encoder = new TextEncoder();
-  let bytes = new Uint8Array(1024); // the words, each as "<word>"
+  let bytes = new Uint8Array(1024); // contains the words, each as "<word>"
 
   return (text) => {
     const words = tokenizeWords(text);
@@ -61,7 +62,7 @@ export function createNgramHasher(config: HashedNgramsConfig): (text: string) =>
     return count === 0 ? new Int32Array(1) : ids.slice(0, count);
   };
 
-  /** Adds the grams of the bytes of one "<word>", start by start; returns the new count. */
+  /** Adds the grams of one "<word>", start by start, and returns the new count. */
   function addCharacterGrams(from: number, to: number, count: number): number {
     for (let start = from; start < to; start++) {
       if (isContinuation(bytes[start])) continue;
@@ -92,11 +93,11 @@ function tokenizeWords(text: string): RegExpMatchArray | null {
     .match(WORD);
 }
 
-/** Where each "<word>" starts, and at the end where the last one stops. */
+/** Returns the start of each "<word>", followed by the end of the last one. */
 function findWordStarts(bytes: Uint8Array, end: number, words: number): Int32Array {
   const starts = new Int32Array(words + 1);
   let word = 0;
-  // "<" and ">" are symbols, so a word may be one of them: the byte after a "<" always belongs to the word.
+  // A word may be "<" or ">" itself, because both are symbols. The byte after a "<" therefore always belongs to the word.
   for (let at = 0; at < end; word++) {
     starts[word] = at;
     at += 2;
@@ -122,12 +123,12 @@ function hashWordGram(
   return fmix32(hash);
 }
 
-/** One byte of FNV-1a. */
+/** Hashes one byte with FNV-1a. */
 function fnv1aStep(hash: number, byte: number): number {
   return Math.imul(hash ^ byte, FNV_PRIME);
 }
 
-/** MurmurHash3's fmix32, which spreads FNV's weak low bits; unsigned. */
+/** Applies MurmurHash3's fmix32, which spreads FNV's weak low bits. The result is unsigned. */
 function fmix32(hash: number): number {
   let mixed = hash ^ (hash >>> 16);
   mixed = Math.imul(mixed, 0x85ebca6b);
@@ -144,9 +145,9 @@ function validateConfig(config: HashedNgramsConfig): void {
   const { buckets, wordNgrams, charNgrams, maxFeatures } = config;
   const lengths = [...wordNgrams, ...charNgrams];
   if (!Number.isSafeInteger(buckets) || buckets < 2 || buckets > 2 ** 31)
-    throw new RangeError(`buckets is ${buckets}; give an integer from 2 to 2^31`);
+    throw new RangeError(`buckets is ${buckets}; expected an integer from 2 to 2^31`);
   if (!Number.isSafeInteger(maxFeatures) || maxFeatures < 1)
-    throw new RangeError(`maxFeatures is ${maxFeatures}; give a positive integer`);
+    throw new RangeError(`maxFeatures is ${maxFeatures}; expected a positive integer`);
   if (!lengths.every((length) => Number.isSafeInteger(length) && length > 0))
     throw new RangeError("n-gram lengths must be positive integers");
   if (charNgrams.some((length, i) => length <= (charNgrams[i - 1] ?? 0)))

@@ -1,26 +1,23 @@
-// A text as a task's input: read from JSON or from its bytes, and within the model's limits.
+// Text inputs of tasks: parses them from JSON or bytes, and checks the model's limits.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { taskErrors } from "../errors.ts";
-import { describeInputType } from "../describe-input.ts";
+import { createInputTypeError } from "../input-type-error.ts";
 import type { InputLimits, TextInput } from "../task.ts";
 
 const encoder = new TextEncoder();
-// A byte order mark is text like any other here: dropping it would make two inputs one.
+// A byte order mark stays part of the text, because dropping it would make two different inputs equal.
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Nothing but white space, controls (NUL is one) and invisible format characters: no model can tell anything from that. */
+/** Matches text of only white space, control characters (such as NUL) and invisible format characters. */
 const BLANK_PATTERN = /^[\s\p{Cc}\p{Cf}]*$/u;
 
 /** @throws invalid_request, invalid_utf8, input_too_large, empty_text */
 export function parseTextInput(raw: unknown, index: number, limits: InputLimits): TextInput {
-  if (typeof raw !== "string")
-    throw coreErrors.invalidRequest([
-      `inputs.${index}: expected a text, found ${describeInputType(raw)}`,
-    ]);
-  // A lone surrogate has no UTF-8: it could neither be hashed for a cache nor sent to a region without changing it.
+  if (typeof raw !== "string") throw createInputTypeError(raw, index, "a string");
+  // A lone surrogate has no UTF-8 form, so hashing the text or sending it to a region would change it.
   if (!raw.isWellFormed()) throw coreErrors.invalidUtf8(`Input ${index}`);
-  // A UTF-16 unit becomes three bytes of UTF-8 at most, so most inputs need not be encoded to know that they fit.
+  // A UTF-16 unit becomes at most three bytes of UTF-8, so most inputs fit without encoding.
   const bytes = raw.length * 3 <= limits.maxBytes ? raw.length : encoder.encode(raw).byteLength;
   return validateText(raw, bytes, index, limits);
 }

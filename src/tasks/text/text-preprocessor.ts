@@ -1,4 +1,4 @@
-// Preprocessors of text: from a batch of texts to the padded tensors of one graph.
+// Text preprocessors: convert a batch of texts to the padded tensors of one graph.
 
 import { taskErrors } from "../errors.ts";
 import * as z from "zod";
@@ -15,9 +15,9 @@ import type {
 import { createNgramHasher } from "./hashed-ngrams.ts";
 import { createWordpieceTokenizer, tokenizerJsonSchema } from "./wordpiece.ts";
 
-/** An artifact can be wrong in as many places as it has entries; this many are enough to say. */
+/** Limits the reported problems, because each entry of an artifact can be invalid. */
 const MAX_PROBLEMS = 8;
-/** Id 0 is no feature; no attention is paid to a token of mask 0. */
+/** Zero is neutral padding: id 0 is not a feature, and a token with mask 0 receives no attention. */
 const ZERO_PADDING: RowPadding = { axis: 1, value: 0 };
 
 const ngramLengthsSchema = z.array(z.int().min(1).max(64)).max(16);
@@ -30,33 +30,38 @@ const hashedNgramsSchema = z.strictObject({
 });
 
 /**
- * - `hashed-ngrams` gives `ids` INT32 [batch, features].
- * - `wordpiece` gives `input_ids` and `attention_mask` INT64 [batch, tokens].
+ * Creates the preprocessor of a kind:
  *
- * Rows are padded with 0 to the longest of the batch.
- * @throws preprocessor_invalid if the artifact is not what `kind` needs.
+ * - `hashed-ngrams` returns `ids` INT32 [batch, features].
+ * - `wordpiece` returns `input_ids` and `attention_mask` INT64 [batch, tokens].
+ *
+ * Rows are padded with 0 to the longest row of the batch.
+ * @throws preprocessor_invalid if the artifact does not match `kind`
  */
 export function createTextPreprocessor(config: PreprocessorConfig): Preprocessor {
   try {
     switch (config.kind) {
       case "hashed-ngrams": {
-        const idsOf = createNgramHasher(parseArtifact(hashedNgramsSchema, config));
+        const hashNgrams = createNgramHasher(parseArtifact(hashedNgramsSchema, config));
         return {
           padding: ZERO_PADDING,
-          encode: (inputs) => toNgramTensors(inputs.map((input) => idsOf(expectText(input)))),
+          encode: (inputs) => toNgramTensors(inputs.map((input) => hashNgrams(expectText(input)))),
         };
       }
       case "wordpiece": {
-        const { encodeText: ofText, encodeTokens: ofTokens } = createWordpieceTokenizer(
+        const { encodeText, encodeTokens } = createWordpieceTokenizer(
           parseArtifact(tokenizerJsonSchema, config),
           config.maxTokens,
         );
-        const idsOf = (input: TaskInput) =>
-          input.kind === "tokens" ? ofTokens(input.ids) : ofText(expectText(input));
-        return { padding: ZERO_PADDING, encode: (inputs) => toTokenTensors(inputs.map(idsOf)) };
+        const encodeInput = (input: TaskInput) =>
+          input.kind === "tokens" ? encodeTokens(input.ids) : encodeText(expectText(input));
+        return {
+          padding: ZERO_PADDING,
+          encode: (inputs) => toTokenTensors(inputs.map(encodeInput)),
+        };
       }
       default:
-        throw taskErrors.preprocessorInvalid(config.kind, ["it does not take texts"]);
+        throw taskErrors.preprocessorInvalid(config.kind, ["it does not accept texts"]);
     }
   } catch (error) {
     throw error instanceof EdgeTierError
@@ -65,10 +70,9 @@ export function createTextPreprocessor(config: PreprocessorConfig): Preprocessor
   }
 }
 
-/** Of an input of a task that takes texts. */
 export function expectText(input: TaskInput): string {
   if (input.kind !== "text")
-    throw new TypeError(`an input of kind ${input.kind} where a text must be`);
+    throw new TypeError(`expected a text input; found an input of kind ${input.kind}`);
   return input.text;
 }
 

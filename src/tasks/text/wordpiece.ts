@@ -1,4 +1,4 @@
-// Text to WordPiece ids, special tokens around them, from a `tokenizer.json` of Hugging Face's tokenizers.
+// WordPiece tokenizer: converts a text to ids with special tokens, by a `tokenizer.json` of Hugging Face's tokenizers.
 
 import { taskErrors } from "../errors.ts";
 import { Tokenizer } from "@huggingface/tokenizers";
@@ -6,16 +6,16 @@ import * as z from "zod";
 
 const componentSchema = z.looseObject({ type: z.string() }).nullable();
 
-/** A vocabulary has tens of thousands of entries, and is read in a cold start: one loop, no schema per entry. */
+/** Checks the vocabulary in one loop, without a schema per entry, because a cold start reads tens of thousands. */
 const vocabularySchema = z.custom<Record<string, number>>(
   (value) =>
     typeof value === "object" &&
     value !== null &&
     Object.values(value).every((id) => Number.isSafeInteger(id) && id >= 0),
-  "must map pieces to whole numbers from 0",
+  "must map pieces to non-negative integers",
 );
 
-/** What of `tokenizer.json` is read here; the library reads the rest. */
+/** Fields of `tokenizer.json` that EdgeTier reads; the library reads the others. */
 export const tokenizerJsonSchema = z.looseObject({
   model: z.looseObject({
     type: z.literal("WordPiece"),
@@ -34,13 +34,13 @@ export const tokenizerJsonSchema = z.looseObject({
 
 export interface WordpieceTokenizer {
   encodeText(text: string): readonly number[];
-  /** Of a text that has been made tokens already, with special tokens around them or without. @throws invalid_tokens */
+  /** Encodes a tokenized text, with or without its special tokens. @throws invalid_tokens */
   encodeTokens(ids: readonly number[]): readonly number[];
 }
 
 /**
- * @param maxTokens of a row, special tokens included; what is beyond is cut off before the closing special tokens.
- * @throws Error (the library's) for a component that it does not know.
+ * @param maxTokens limit of a row, including special tokens; longer rows are truncated before the closing special tokens
+ * @throws Error of the library for an unknown component
  */
 export function createWordpieceTokenizer(
   json: z.output<typeof tokenizerJsonSchema>,
@@ -52,43 +52,45 @@ export function createWordpieceTokenizer(
   const { opening, closing } = findSpecialTokens(tokenizer);
   if (maxTokens <= closing.length)
     throw new Error(`maxTokens is ${maxTokens}, which leaves no room for text`);
-  const pieces =
+  const vocabularySize =
     1 +
     [...Object.values(json.model.vocab), ...json.added_tokens.map(({ id }) => id)].reduce(
-      (most, id) => Math.max(most, id),
+      (largest, id) => Math.max(largest, id),
       0,
     );
 
-  const cut = (ids: readonly number[]) =>
+  const truncate = (ids: readonly number[]) =>
     ids.length <= maxTokens ? ids : [...ids.slice(0, maxTokens - closing.length), ...closing];
   const isFramed = (ids: readonly number[]) =>
     opening.every((id, at) => ids[at] === id) &&
     closing.every((id, at) => ids[ids.length - closing.length + at] === id);
   return {
     encodeText(text) {
-      // Of a long text only the beginning is read: a word gives a token at least, unless it is of characters that are dropped.
-      const beginning = takeFirstWords(text, maxTokens);
-      const { ids } = tokenizer.encode(beginning);
-      return cut(
-        ids.length < maxTokens && beginning.length < text.length ? tokenizer.encode(text).ids : ids,
+      // A word gives at least one token, unless all its characters are dropped. So the first words of a long text usually
+      // suffice.
+      const prefix = takeFirstWords(text, maxTokens);
+      const { ids } = tokenizer.encode(prefix);
+      return truncate(
+        ids.length < maxTokens && prefix.length < text.length ? tokenizer.encode(text).ids : ids,
       );
     },
     encodeTokens(ids) {
-      const unknown = ids.find((id) => id >= pieces);
-      if (unknown !== undefined) throw taskErrors.invalidTokens(unknown, pieces);
-      return cut(isFramed(ids) ? ids : [...opening, ...ids, ...closing]);
+      const unknown = ids.find((id) => id >= vocabularySize);
+      if (unknown !== undefined) throw taskErrors.invalidTokens(unknown, vocabularySize);
+      return truncate(isFramed(ids) ? ids : [...opening, ...ids, ...closing]);
     },
   };
 }
 
-/** Of words by the spaces that every tokenizer parts at. */
+/** Returns the text's first words, separated at the white space at which every tokenizer splits. */
 function takeFirstWords(text: string, count: number): string {
   const words = /[ \t\r\n]*[^ \t\r\n]+/g;
-  for (let left = count; left > 0; left--) if (words.exec(text) === null) return text;
+  for (let remaining = count; remaining > 0; remaining--)
+    if (words.exec(text) === null) return text;
   return text.slice(0, words.lastIndex);
 }
 
-/** What the post-processor puts around a text ([CLS] and [SEP]), read off an encoded probe. */
+/** Finds the special tokens that the post-processor adds ([CLS] and [SEP]), by encoding a probe text. */
 function findSpecialTokens(tokenizer: Tokenizer): {
   readonly opening: readonly number[];
   readonly closing: readonly number[];

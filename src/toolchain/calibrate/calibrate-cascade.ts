@@ -1,4 +1,4 @@
-// A cascade calibrated: confidences that fit, on one part of the samples; exits for a stated risk, on the other.
+// Calibrates a cascade: fits the confidences on one part of the samples and selects exits for a stated risk on the other.
 
 import { toolchainErrors } from "../errors.ts";
 import type { CalibrationParameters } from "../../cascade/calibration.ts";
@@ -30,63 +30,63 @@ import {
 
 export interface UncalibratedTier {
   readonly id: string;
-  /** What it has now. */
+  /** Current calibration. */
   readonly calibration: CalibrationParameters;
-  /** Of its graph, one per sample. */
+  /** Outputs of the graph, one for each sample. */
   readonly outputs: readonly NamedTensors[];
   readonly profile: TierProfile;
 }
 
 export interface LabeledSamples {
-  /** In the logits' order. */
+  /** Labels in the order of the logits. */
   readonly labels: readonly string[];
   /** The right label of each sample. */
   readonly groundTruth: readonly string[];
 }
 
 export interface CalibrateCascadeOptions extends RiskControlOptions {
-  /** The best in cross-validation where it is left out; or one for each tier. */
+  /** One method for all tiers, or one for each tier. Without a method, cross-validation selects the best. */
   readonly method?: CalibrationMethod | readonly CalibrationMethod[] | undefined;
-  /** By a shuffle with `seed` where left out. */
+  /** Default: a shuffle with `seed`. */
   readonly split?: SampleSplit | undefined;
   readonly seed?: number | undefined;
-  /** The same kind of risk, at the same delta, for exits that hold only while the next tier is saturated: above `epsilon`. */
+  /** Risk bound above `epsilon`, of the same kind and delta, for exits that apply while the next tier is saturated. */
   readonly saturatedEpsilon?: number | undefined;
-  /** Where the bound cannot be reached, let the last tier answer everything. */
+  /** If the bound is unattainable, routes everything to the last tier instead of failing. */
   readonly allowLastTierOnly?: boolean;
 }
 
 export interface CalibratedTier extends ProfiledTier {
   readonly calibration: CalibrationParameters;
   readonly method: CalibrationMethod;
-  /** Of all methods; empty where one was named. */
+  /** Cross-validation scores of all methods; empty if the method was given. */
   readonly trials: readonly CrossValidationScore[];
 }
 
-/** Positions of samples. */
+/** Positions of the samples in each part. */
 export interface SampleSplit {
-  /** What calibrations are fitted to, and the path of thresholds is learnt from. */
+  /** Samples that the calibrations and the threshold path are fitted to. */
   readonly fit: readonly number[];
-  /** What the path is tested on. */
+  /** Samples that the path is tested on. */
   readonly test: readonly number[];
 }
 
 export interface CalibratedCascade {
-  /** With answers to all samples, by the new calibrations. */
+  /** Tiers with predictions for all samples under the new calibrations. */
   readonly tiers: readonly CalibratedTier[];
   readonly split: SampleSplit;
   readonly riskControl: RiskControl;
   readonly thresholds: Thresholds;
-  /** For when the next tier is saturated: none above `thresholds`. Undefined where not asked for, or not reached. */
+  /** Thresholds for a saturated next tier, at most `thresholds`. Absent if not requested or not attainable. */
   readonly whenSaturated?: { readonly epsilon: number; readonly thresholds: Thresholds };
-  /** Undefined for a single tier, which has no exit. */
+  /** Guarantee for the exits; undefined for a single tier, which has none. */
   readonly risk: RiskGuarantee | undefined;
 }
 
 const FIT_FRACTION = 0.3;
 const DEFAULT_SEED = 1;
 
-/** @param samples positions, in the order in which they are to be shared out @throws risk_not_reached */
+/** @param samples positions; the first ones are the fit part */
 export function splitSamples(samples: readonly number[]): SampleSplit {
   const count = Math.round(FIT_FRACTION * samples.length);
   return { fit: samples.slice(0, count), test: samples.slice(count) };
@@ -96,107 +96,118 @@ export const shuffleSplit = (samples: number, seed = DEFAULT_SEED): SampleSplit 
   splitSamples(shuffle([...Array(samples).keys()], seededRandom(seed)));
 
 /**
- * @param tiers in the cascade's order, each having answered every sample
- * @throws risk_not_reached with what would reach it
+ * @param tiers tiers in the order of the cascade, each with outputs for every sample
+ * @throws risk_not_reached with the samples or the epsilon that would suffice
  */
 export function calibrateCascade(
   tiers: readonly UncalibratedTier[],
-  { labels, groundTruth: truth }: LabeledSamples,
+  labeled: LabeledSamples,
   options: CalibrateCascadeOptions,
 ): CalibratedCascade {
-  const {
-    allowLastTierOnly: orTopOnly = false,
-    split: parts = shuffleSplit(truth.length, options.seed),
-  } = options;
+  const { groundTruth } = labeled;
+  const { allowLastTierOnly = false, split = shuffleSplit(groundTruth.length, options.seed) } =
+    options;
   const calibrated = tiers.map((tier, position): CalibratedTier => {
-    const samples = parts.fit.map((sample) => ({
-      outputs: tier.outputs[sample] ?? {},
-      truth: truth[sample] ?? "",
-    }));
-    const named = typeof options.method === "string" ? options.method : options.method?.[position];
-    const { chosen, trials } =
-      named === undefined
-        ? crossValidateMethods(tier.calibration, samples, labels)
-        : { chosen: named, trials: [] };
-    const calibration = fitCalibration(chosen, tier.calibration, samples, labels);
-    const answers = applyCalibration(
-      tier.outputs.map((outputs) => ({ outputs })),
-      calibration,
-      labels,
-    );
-    return { id: tier.id, profile: tier.profile, answers, calibration, method: chosen, trials };
+    const method = typeof options.method === "string" ? options.method : options.method?.[position];
+    return calibrateTier(tier, labeled, split.fit, method);
   });
   if (tiers.length < 2)
     return {
       tiers: calibrated,
-      split: parts,
+      split,
       riskControl: { path: [], chosen: undefined },
       thresholds: [],
       risk: undefined,
     };
 
-  const order = buildThresholdPath(calibrated, parts.fit, truth, options);
-  const control = controlRisk(calibrated, order, parts.test, truth, options);
-  if (control.chosen === undefined && !orTopOnly)
-    throw riskNotReachedError(control, parts, options);
-  const thresholds = control.chosen?.thresholds ?? tiers.slice(1).map(() => 1);
+  const path = buildThresholdPath(calibrated, split.fit, groundTruth, options);
+  const riskControl = controlRisk(calibrated, path, split.test, groundTruth, options);
+  if (riskControl.chosen === undefined && !allowLastTierOnly)
+    throw riskNotReachedError(riskControl, split, options);
+  const thresholds = riskControl.chosen?.thresholds ?? tiers.slice(1).map(() => 1);
   const whenSaturated = selectSaturatedThresholds(
     calibrated,
     thresholds,
-    order,
-    parts.test,
-    truth,
+    path,
+    split.test,
+    groundTruth,
     options,
   );
   return {
     tiers: calibrated,
-    split: parts,
-    riskControl: control,
+    split,
+    riskControl,
     thresholds,
     ...(whenSaturated === undefined ? {} : { whenSaturated }),
-    risk: buildRiskRecord(calibrated, thresholds, parts, truth, options),
+    risk: buildRiskRecord(calibrated, thresholds, split, groundTruth, options),
   };
 }
 
+/** @param method calibration method; undefined selects the best one in cross-validation */
+function calibrateTier(
+  tier: UncalibratedTier,
+  { labels, groundTruth }: LabeledSamples,
+  fit: readonly number[],
+  method: CalibrationMethod | undefined,
+): CalibratedTier {
+  const samples = fit.map((sample) => ({
+    outputs: tier.outputs[sample] ?? {},
+    truth: groundTruth[sample] ?? "",
+  }));
+  const { chosen, trials } =
+    method === undefined
+      ? crossValidateMethods(tier.calibration, samples, labels)
+      : { chosen: method, trials: [] };
+  const calibration = fitCalibration(chosen, tier.calibration, samples, labels);
+  const answers = applyCalibration(
+    tier.outputs.map((outputs) => ({ outputs })),
+    calibration,
+    labels,
+  );
+  return { id: tier.id, profile: tier.profile, answers, calibration, method: chosen, trials };
+}
+
 /**
- * A test of its own at the same delta, along the same path made to descend in every tier at once, so that what lies behind `usual` is below it.
+ * Selects exits for a saturated next tier by a separate test at the same delta. The path is made to descend in every tier, so
+ * that its thresholds after `usual` are at most `usual`.
  */
 function selectSaturatedThresholds(
   tiers: readonly ProfiledTier[],
   usual: Thresholds,
-  order: readonly Thresholds[],
+  path: readonly Thresholds[],
   test: readonly number[],
-  truth: readonly string[],
+  groundTruth: readonly string[],
   options: CalibrateCascadeOptions,
 ): CalibratedCascade["whenSaturated"] {
   const { saturatedEpsilon: epsilon } = options;
   if (epsilon === undefined) return undefined;
-  const descending = order.map((_, end) =>
+  const descending = path.map((_, end) =>
     usual.map((_, tier) =>
-      Math.min(...order.slice(0, end + 1).map((thresholds) => thresholds[tier] ?? 1)),
+      Math.min(...path.slice(0, end + 1).map((thresholds) => thresholds[tier] ?? 1)),
     ),
   );
-  const { path } = controlRisk(tiers, descending, test, truth, { ...options, epsilon });
-  const lower = path.filter(
+  const control = controlRisk(tiers, descending, test, groundTruth, { ...options, epsilon });
+  const lower = control.path.filter(
     ({ isValid, thresholds }) =>
       isValid && thresholds.every((confidence, tier) => confidence <= (usual[tier] ?? 0)),
   );
-  const [cheapest] = lower.toSorted((a, b) => a.meanCost - b.meanCost); // all that pass hold at once: any of them may be taken
+  // All valid thresholds hold simultaneously, so that any of them may be selected.
+  const [cheapest] = lower.toSorted((a, b) => a.meanCost - b.meanCost);
   return cheapest && { epsilon, thresholds: cheapest.thresholds };
 }
 
 function riskNotReachedError(
   control: RiskControl,
-  parts: SampleSplit,
+  split: SampleSplit,
   bound: RiskBound & { readonly deadlineMs: number },
 ) {
   const { samples, epsilon } = findAttainableBound(control, bound);
   const needed = Math.ceil(samples / (1 - FIT_FRACTION));
-  const all = parts.fit.length + parts.test.length;
+  const all = split.fit.length + split.test.length;
   return toolchainErrors.riskNotReached(
     bound,
     {
-      tested: parts.test.length,
+      tested: split.test.length,
       all,
       deadlineMs: control.path.length === 0 ? bound.deadlineMs : undefined,
     },
@@ -208,12 +219,12 @@ function buildRiskRecord(
   tiers: readonly ProfiledTier[],
   thresholds: Thresholds,
   { test }: SampleSplit,
-  truth: readonly string[],
+  groundTruth: readonly string[],
   { what, epsilon, delta, deadlineMs }: CalibrateCascadeOptions,
 ): RiskGuarantee {
-  const { counts: losses } = simulateCascade(tiers, thresholds, test, truth, what, deadlineMs);
-  const isTopOnly = thresholds.every((confidence) => confidence === 1);
-  const method = isTopOnly
+  const { counts } = simulateCascade(tiers, thresholds, test, groundTruth, what, deadlineMs);
+  const isLastTierOnly = thresholds.every((confidence) => confidence === 1);
+  const method = isLastTierOnly
     ? "last tier only"
     : `learn-then-test, fixed sequence, ${what === "disagreement" ? "exact binomial" : "Berger-Boos trinomial"}`;
   return {
@@ -221,7 +232,7 @@ function buildRiskRecord(
     epsilon,
     delta,
     method,
-    samples: losses.samples,
-    empiricalRisk: Number(empiricalRisk(losses).toFixed(6)),
+    samples: counts.samples,
+    empiricalRisk: Number(empiricalRisk(counts).toFixed(6)),
   };
 }

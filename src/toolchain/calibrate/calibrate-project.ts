@@ -1,4 +1,5 @@
-// `edgetier model calibrate`: a project's tiers, having answered samples, get calibrations and exits; and model.json says for what.
+// `edgetier model calibrate`: fits calibrations and exits to the predictions of a project's tiers, and writes them into
+// model.json together with the guaranteed risk.
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -32,22 +33,22 @@ export interface CalibratedProject {
   readonly curves: CalibrationCurves;
 }
 
-/** What it does with the samples that it would be tested on if it were calibrated: as it is, nothing is fitted. */
+/** Computes the curves of the current project on the samples that a calibration would test, without fitting. */
 export function computeCurrentCurves(
-  asked: ProjectRun,
+  run: ProjectRun,
   bound: RiskBound & CostModel & Pick<CalibrateCascadeOptions, "seed">,
 ): CalibrationCurves {
-  const { project, tiers } = asked;
-  const priced = createCalibrationTiers(asked, bound);
-  const answered = priced.map((tier, position) => ({
+  const { project, tiers } = run;
+  const calibrationTiers = createCalibrationTiers(run, bound);
+  const profiledTiers = calibrationTiers.map((tier, position) => ({
     ...tier,
     answers: tiers[position]?.tierRun.answers ?? [],
   }));
   const thresholds = project.tiers.flatMap(({ exit }) => exit?.confidence ?? []);
   return computeCalibrationCurves(
-    priced,
-    { tiers: answered, split: shuffleSplit(asked.groundTruth.length, bound.seed), thresholds },
-    asked,
+    calibrationTiers,
+    { tiers: profiledTiers, split: shuffleSplit(run.groundTruth.length, bound.seed), thresholds },
+    run,
     oosLabelOf(project),
     { ...bound, deadlineMs: project.deadlineMs },
   );
@@ -55,37 +56,37 @@ export function computeCurrentCurves(
 
 /** @throws risk_not_reached */
 export function calibrateProject(
-  asked: ProjectRun,
+  run: ProjectRun,
   options: Omit<CalibrateCascadeOptions, "deadlineMs" | "split"> & CostModel,
 ): CalibratedProject {
-  const tiers = createCalibrationTiers(asked, options);
-  const bound = { ...options, deadlineMs: asked.project.deadlineMs };
-  const cascade = calibrateCascade(tiers, asked, bound);
-  const curves = computeCalibrationCurves(tiers, cascade, asked, oosLabelOf(asked.project), bound);
-  const { risk: _stale, ...before } = asked.project;
+  const tiers = createCalibrationTiers(run, options);
+  const bound = { ...options, deadlineMs: run.project.deadlineMs };
+  const cascade = calibrateCascade(tiers, run, bound);
+  const curves = computeCalibrationCurves(tiers, cascade, run, oosLabelOf(run.project), bound);
+  const { risk: _stale, ...before } = run.project;
   const changed = {
     ...before,
     ...(cascade.risk === undefined ? {} : { risk: cascade.risk }),
-    tiers: addLatency(
-      addCalibrationErrors(applyCascade(asked.project.tiers, cascade), curves),
-      asked,
-    ),
-    figures: { ...before.figures, ...computeCascadeFigures(asked, cascade) },
+    tiers: addLatency(addCalibrationErrors(applyCascade(run.project.tiers, cascade), curves), run),
+    figures: { ...before.figures, ...computeCascadeFigures(run, cascade) },
   };
   return { project: requireClassification(modelProjectSchema.parse(changed)), cascade, curves };
 }
 
-/** The tiers with what was fitted to them; the last has no exit. */
+/** Returns the tiers with their fitted calibrations and exits. The last tier has no exit. */
 export function applyCascade(
   tiers: readonly ProjectTier[],
   { tiers: fitted, thresholds, whenSaturated }: CalibratedCascade,
 ): ProjectTier[] {
   return tiers.map((tier, position): ProjectTier => {
-    const [confidence, lower] = [thresholds[position], whenSaturated?.thresholds[position]];
+    const confidence = thresholds[position];
+    const saturatedConfidence = whenSaturated?.thresholds[position];
     const saturated =
-      whenSaturated === undefined || lower === undefined
+      whenSaturated === undefined || saturatedConfidence === undefined
         ? {}
-        : { whenSaturated: { confidence: lower, epsilon: whenSaturated.epsilon } };
+        : {
+            whenSaturated: { confidence: saturatedConfidence, epsilon: whenSaturated.epsilon },
+          };
     const changes = {
       calibration: toManifestCalibration(fitted[position]) ?? tier.calibration,
       exit: confidence === undefined ? null : { confidence, ...saturated },
@@ -94,7 +95,7 @@ export function applyCascade(
   });
 }
 
-/** Of arrays that may be written to. */
+/** Copies the calibration, because the manifest's type has mutable arrays. */
 function toManifestCalibration(
   fitted: CalibratedCascade["tiers"][number] | undefined,
 ): ProjectTier["calibration"] | undefined {
@@ -131,36 +132,40 @@ function addCalibrationErrors(
   });
 }
 
-function addLatency(tiers: readonly ProjectTier[], { tiers: asked }: ProjectRun): ProjectTier[] {
+function addLatency(tiers: readonly ProjectTier[], { tiers: runTiers }: ProjectRun): ProjectTier[] {
   return tiers.map((tier, position): ProjectTier => ({
     ...tier,
-    p95Ms: roundTo4Decimals(computePercentiles(asked[position]?.tierRun.latenciesMs ?? []).p95Ms),
+    p95Ms: roundTo4Decimals(
+      computePercentiles(runTiers[position]?.tierRun.latenciesMs ?? []).p95Ms,
+    ),
   }));
 }
 
-/** The cascade's, on the tested samples. */
+/** Computes the figures of the whole cascade on the tested samples. */
 function computeCascadeFigures(
-  { project, groundTruth: truth }: ProjectRun,
-  { tiers, thresholds, split: parts }: CalibratedCascade,
+  { project, groundTruth }: ProjectRun,
+  { tiers, thresholds, split }: CalibratedCascade,
 ): Record<string, number> {
-  const tested = tiers.map(({ id, answers, profile: price }, position) => ({
+  const testedTiers = tiers.map(({ id, answers, profile }, position) => ({
     id,
     place: project.tiers[position]?.place ?? "edge",
     exit: thresholds[position] === undefined ? null : { confidence: thresholds[position] },
-    answers: parts.test.flatMap((sample) => answers[sample] ?? []),
-    msPerInput: price.meanMs,
+    answers: split.test.flatMap((sample) => answers[sample] ?? []),
+    msPerInput: profile.meanMs,
   }));
-  const ofTested = parts.test.map((sample) => truth[sample] ?? "");
-  const { cascade } = computeCascadeMetrics(tested, ofTested, oosLabelOf(project));
-  const outside = ofTested.filter((label) => label === oosLabelOf(project)).length;
-  const outsideAtEdge =
-    cascade.edgeShare * ofTested.length - cascade.inScopeEdgeShare * (ofTested.length - outside);
+  const testedTruth = split.test.map((sample) => groundTruth[sample] ?? "");
+  const oosLabel = oosLabelOf(project);
+  const { cascade } = computeCascadeMetrics(testedTiers, testedTruth, oosLabel);
+  const oosCount = testedTruth.filter((label) => label === oosLabel).length;
+  const inScopeCount = testedTruth.length - oosCount;
+  const oosAtEdge =
+    cascade.edgeShare * testedTruth.length - cascade.inScopeEdgeShare * inScopeCount;
   const figures = {
     accuracy: cascade.accuracy,
     inScopeAccuracy: cascade.inScopeAccuracy,
     ...(cascade.oosRecall === undefined
       ? {}
-      : { oosRecall: cascade.oosRecall, edgeShareOutOfScope: outsideAtEdge / outside }),
+      : { oosRecall: cascade.oosRecall, edgeShareOutOfScope: oosAtEdge / oosCount }),
     edgeShare: cascade.edgeShare,
     edgeShareInScope: cascade.inScopeEdgeShare,
   };
@@ -169,7 +174,7 @@ function computeCascadeFigures(
   );
 }
 
-/** What model.json has beyond calibrations, exits, risk, figures and the report stays as it is written there. */
+/** Writes calibrations, exits, risk, figures and the report. All other fields of model.json keep their values. */
 export async function writeCalibratedProject(
   folder: string,
   project: ClassificationProject,
@@ -189,15 +194,15 @@ export async function writeCalibratedProject(
     report: REPORT_FILE,
     ...(project.risk === undefined ? {} : { risk: project.risk }),
     tiers: tiers.map((tier) => {
-      const own = project.tiers.find(({ id }) => id === tier["id"]);
-      return own === undefined
+      const calibrated = project.tiers.find(({ id }) => id === tier["id"]);
+      return calibrated === undefined
         ? tier
         : {
             ...tier,
-            calibration: own.calibration,
-            exit: own.exit,
-            p95Ms: own.p95Ms,
-            figures: own.figures,
+            calibration: calibrated.calibration,
+            exit: calibrated.exit,
+            p95Ms: calibrated.p95Ms,
+            figures: calibrated.figures,
           };
     }),
     figures: project.figures,
@@ -205,7 +210,7 @@ export async function writeCalibratedProject(
   await writeFileAtomic(path, `${JSON.stringify(after, undefined, 2)}\n`);
 }
 
-/** The report alone, and its name in model.json. */
+/** Writes only the report and its path in model.json. */
 export async function writeReportOnly(folder: string, report: ModelReport): Promise<void> {
   await writeReport(folder, report);
   const path = join(folder, PROJECT_FILE);

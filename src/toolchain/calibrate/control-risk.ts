@@ -1,24 +1,27 @@
-// Learn-then-Test (Angelopoulos et al. 2021, "Learn then Test: Calibrating Predictive Algorithms to Achieve Risk Control"):
-// a cascade's exits, all together, for a risk that is stated.
+// Controls the risk of a cascade's exits by Learn-then-Test (Angelopoulos et al. 2021, "Learn then Test: Calibrating
+// Predictive Algorithms to Achieve Risk Control"). All exits are tested together.
 //
-// What is guaranteed. Let a path of threshold vectors be fixed without the samples of the tested part, which are drawn independently of
-// each other from what is served. Then, with a chance of at least 1 - delta over that part, the risk of the vector that is
-// chosen is at most epsilon. For: fixed-sequence testing goes along the path, tests "the risk is above epsilon" at the level delta, and
-// stops at the first vector that does not pass. A wrong one can only be accepted if the first wrong one on the path passes,
-// which its p-value allows with a chance of delta at most, however many vectors are tested. All that pass hold at once, so
-// that any of them may be taken, by whatever one likes; here, the cheapest.
+// Guarantee: the chosen thresholds have a risk of at most epsilon, with a probability of at least 1 - delta over the tested
+// samples. The path of thresholds must not depend on the tested samples, and these must be independent draws from production
+// traffic. Fixed-sequence testing follows the path, tests the hypothesis "the risk is above epsilon" at level delta, and
+// stops at the first thresholds that fail. A wrong acceptance requires that the first true hypothesis on the path passes. Its
+// p-value allows that with a probability of at most delta, for any number of tests. All accepted thresholds hold
+// simultaneously, so that any of them may be chosen; this implementation chooses the cheapest.
 //
-// Neither may the graphs or their out-of-scope rules have been made with the tested samples: then the samples flatter them, as they do whoever
-// trains on them, and the bound is of that much less worth.
+// Training data: if the tested samples also trained the graphs or their out-of-scope rules, their risk is too optimistic and
+// the bound loses its value.
 //
-// Ties and rounding: thresholds are tested as they are written and compared as they are served (`confidence >= threshold`), so equal
-// confidences exit together in both. Discreteness makes the p-values larger than they had to be, never smaller.
+// Ties and rounding: thresholds are tested with their written digits and with the comparison of production
+// (`confidence >= threshold`), so that equal confidences exit together in both. The discreteness of the counts makes p-values
+// larger than necessary, never smaller.
 //
-// Out of scope: an early tier's verdict goes on to the next, and costs no risk; a last tier's verdict is an answer
-// like any other, and an early answer in scope is then a disagreement. Samples without a label of the model count for what they are.
+// Out-of-scope inputs: an out-of-scope verdict of an early tier continues to the next tier and causes no risk. The verdict of
+// the last tier is an ordinary answer, so that an early in-scope answer then counts as a disagreement. Samples whose label the
+// model does not have count as they are.
 //
-// Not in it: answers that a deadline or a fault degrades; other numbers of another runtime or execution provider; and traffic that is not
-// as the samples are, for which the drift check is (serving/drift-check.ts).
+// Limits: the guarantee excludes answers degraded by a deadline or a fault. It excludes numeric differences of other runtimes
+// or execution providers. It excludes traffic that differs from the samples, which the drift check detects
+// (serving/drift-check.ts).
 
 import { empiricalRisk, minSamplesForBound, type RiskKind, computeRiskPValue } from "./p-values.ts";
 import {
@@ -42,9 +45,9 @@ export interface TestedThresholds extends CascadeSimulation {
 }
 
 export interface RiskControl {
-  /** Along the path, to the first that did not pass, that one included. */
+  /** Tested thresholds in the order of the path, up to and including the first that failed. */
   readonly path: readonly TestedThresholds[];
-  /** Undefined where not even the first of the path passed. */
+  /** The cheapest thresholds that passed; undefined if none did. */
   readonly chosen: TestedThresholds | undefined;
 }
 
@@ -52,23 +55,30 @@ export interface RiskControlOptions extends RiskBound {
   readonly deadlineMs: number;
 }
 
-/** @param part positions of the samples to test on: none of those from which the path or a calibration was learnt */
+/** @param testSamples positions of the tested samples, disjoint from those of the path and the calibrations */
 export function controlRisk(
   tiers: readonly ProfiledTier[],
-  order: readonly Thresholds[],
-  part: readonly number[],
-  truth: readonly string[],
+  candidates: readonly Thresholds[],
+  testSamples: readonly number[],
+  groundTruth: readonly string[],
   options: RiskControlOptions,
 ): RiskControl {
   const { what, epsilon, delta, deadlineMs } = options;
   const path: TestedThresholds[] = [];
-  for (const thresholds of order) {
-    const walked = simulateCascade(tiers, thresholds, part, truth, what, deadlineMs);
-    const pValue = computeRiskPValue(what, walked.counts, epsilon);
-    path.push({
-      ...walked,
+  for (const thresholds of candidates) {
+    const simulation = simulateCascade(
+      tiers,
       thresholds,
-      risk: empiricalRisk(walked.counts),
+      testSamples,
+      groundTruth,
+      what,
+      deadlineMs,
+    );
+    const pValue = computeRiskPValue(what, simulation.counts, epsilon);
+    path.push({
+      ...simulation,
+      thresholds,
+      risk: empiricalRisk(simulation.counts),
       pValue,
       isValid: pValue <= delta,
     });
@@ -80,14 +90,14 @@ export function controlRisk(
   return { path, chosen };
 }
 
-/** How a bound that was not reached could be: so many tested samples for this epsilon, or these for so large an epsilon. */
+/** Requirements for a bound that failed: tested samples for the given epsilon, or an epsilon for the given samples. */
 export interface AttainableBound {
   readonly samples: number;
-  /** Undefined where none below 1 is, or where nothing could be tested. */
+  /** Undefined if no epsilon below 1 suffices, or if nothing could be tested. */
   readonly epsilon: number | undefined;
 }
 
-/** Of the first vector of the path: the least that would have let it pass. */
+/** Computes the minimum with which the first thresholds of the path would have passed. */
 export function findAttainableBound(
   { path }: RiskControl,
   { what, epsilon, delta }: RiskBound,
@@ -102,6 +112,9 @@ export function findAttainableBound(
     if (passes(middle)) high = middle;
     else low = middle;
   }
-  const least = Math.ceil(high * 1e4) / 1e4;
-  return { samples: minSamplesForBound(epsilon, delta), epsilon: least < 1 ? least : undefined };
+  const attainable = Math.ceil(high * 1e4) / 1e4;
+  return {
+    samples: minSamplesForBound(epsilon, delta),
+    epsilon: attainable < 1 ? attainable : undefined,
+  };
 }

@@ -1,4 +1,4 @@
-// What makes one tier's confidences fit how often it is right: fitted by a named method, or by the best in cross-validation.
+// Fits a tier's calibration, so that its confidences match its accuracy. Cross-validation selects the method if none is given.
 
 import {
   type TierPrediction,
@@ -12,35 +12,35 @@ import { computeExpectedCalibrationError } from "../evaluate/cascade-metrics.ts"
 import { fitIsotonic } from "./isotonic-regression.ts";
 import { fitTemperature, fitVectorScaling, type LabeledLogits } from "./logit-scaling.ts";
 
-/** The simplest first. `isotonic` maps what the temperature gives. */
+/** Methods, the simplest first. `isotonic` maps the confidences of temperature scaling. */
 export const CALIBRATION_METHODS = ["temperature", "isotonic", "vector"] as const;
 export type CalibrationMethod = (typeof CALIBRATION_METHODS)[number];
 
-/** The method that a calibration is of. */
+/** Returns the method that produced a calibration. */
 export const calibrationMethodOf = ({
   vector,
   isotonic,
 }: CalibrationParameters): CalibrationMethod =>
   isotonic !== undefined ? "isotonic" : vector !== undefined ? "vector" : "temperature";
 
-/** One sample with what a tier's graph gave for it. */
+/** Outputs of a tier's graph for one sample. */
 export interface LabeledOutput {
   readonly outputs: NamedTensors;
   readonly truth: string;
 }
 
-/** Of one method, on samples that it was not fitted to. */
+/** Score of one method on held-out samples. */
 export interface CrossValidationScore {
   readonly method: CalibrationMethod;
-  /** Mean negative log-likelihood of an answer being right or wrong, by its confidence. */
+  /** Mean negative log-likelihood of correctness under the confidence. */
   readonly nll: number;
   readonly expectedCalibrationError: number;
 }
 
 /**
- * An out-of-scope rule stays as it is: its score goes on being computed at the temperature that it was made with.
- * @param before what the tier has now
- * @param labels in the logits' order
+ * Keeps an out-of-scope rule, whose score continues to use the temperature that it was fitted with.
+ * @param before current calibration of the tier
+ * @param labels labels in the order of the logits
  */
 export function fitCalibration(
   method: CalibrationMethod,
@@ -65,16 +65,16 @@ export function fitCalibration(
     case "vector":
       return { ...scaled, temperature: 1, vector: fitVectorScaling(rows, temperature) };
     case "isotonic": {
-      const judged = applyCalibration(samples, scaled, labels).flatMap(
+      const predictions = applyCalibration(samples, scaled, labels).flatMap(
         ({ label, confidence, outOfScope }, index) =>
           outOfScope ? [] : [{ confidence, isCorrect: label === samples[index]?.truth }],
       );
-      return { ...scaled, isotonic: fitIsotonic(judged) };
+      return { ...scaled, isotonic: fitIsotonic(predictions) };
     }
   }
 }
 
-/** As the cascade reads them. */
+/** Decodes the outputs in the same way as the cascade does. */
 export function applyCalibration(
   samples: readonly Pick<LabeledOutput, "outputs">[],
   calibration: CalibrationParameters,
@@ -85,7 +85,7 @@ export function applyCalibration(
 
 const FOLD_COUNT = 5;
 
-/** Every method in cross-validation, the samples taken in the order that they come in. */
+/** Scores every method in cross-validation. Samples are assigned to folds in their order. */
 export function crossValidateMethods(
   before: CalibrationParameters,
   samples: readonly LabeledOutput[],
@@ -93,47 +93,51 @@ export function crossValidateMethods(
 ): { readonly chosen: CalibrationMethod; readonly trials: readonly CrossValidationScore[] } {
   const losses = new Map<CalibrationMethod, readonly number[]>();
   const trials = CALIBRATION_METHODS.map((method): CrossValidationScore => {
-    const held = Array.from({ length: FOLD_COUNT }, (_, fold) => {
-      const [own, others] = [
+    const heldOut = Array.from({ length: FOLD_COUNT }, (_, fold) => {
+      const [foldSamples, otherSamples] = [
         samples.filter((_, index) => index % FOLD_COUNT === fold),
         samples.filter((_, index) => index % FOLD_COUNT !== fold),
       ];
-      const answers = applyCalibration(own, fitCalibration(method, before, others, labels), labels);
-      return answers.map(({ confidence, label }, index) => ({
-        confidence,
-        isCorrect: label === own[index]?.truth,
-      }));
+      const calibration = fitCalibration(method, before, otherSamples, labels);
+      return applyCalibration(foldSamples, calibration, labels).map(
+        ({ confidence, label }, index) => ({
+          confidence,
+          isCorrect: label === foldSamples[index]?.truth,
+        }),
+      );
     }).flat();
-    const ofEach = held.map(
+    const sampleLosses = heldOut.map(
       ({ confidence, isCorrect }) =>
         -Math.log(Math.max(1e-12, isCorrect ? confidence : 1 - confidence)),
     );
-    losses.set(method, ofEach);
+    losses.set(method, sampleLosses);
     const error = computeExpectedCalibrationError(
-      held.map(({ confidence }) => confidence),
-      held.map(({ isCorrect }) => isCorrect),
+      heldOut.map(({ confidence }) => confidence),
+      heldOut.map(({ isCorrect }) => isCorrect),
     );
-    return { method, nll: meanOf(ofEach), expectedCalibrationError: error };
+    return { method, nll: meanOf(sampleLosses), expectedCalibrationError: error };
   });
   return { chosen: selectMethod(losses), trials };
 }
 
-/** The one with the least loss, unless a simpler one is within one standard error of it (Breiman et al. 1984). */
+/** Selects the simplest method within one standard error of the least loss (Breiman et al. 1984). */
 function selectMethod(
   losses: ReadonlyMap<CalibrationMethod, readonly number[]>,
 ): CalibrationMethod {
   const [best] = [...losses].toSorted(([, a], [, b]) => meanOf(a) - meanOf(b));
-  if (best === undefined) throw new RangeError("there is no method");
-  const isAsGood = (own: readonly number[]) => {
-    const differences = own.map((loss, index) => loss - (best[1][index] ?? 0));
+  if (best === undefined) throw new RangeError("There are no calibration methods to choose from.");
+  const isWithinOneError = (methodLosses: readonly number[]) => {
+    const differences = methodLosses.map((loss, index) => loss - (best[1][index] ?? 0));
     const mean = meanOf(differences);
     const error =
-      Math.sqrt(differences.reduce((sum, one) => sum + (one - mean) ** 2, 0)) /
+      Math.sqrt(differences.reduce((sum, difference) => sum + (difference - mean) ** 2, 0)) /
       Math.max(1, differences.length);
     return mean <= error;
   };
-  return CALIBRATION_METHODS.find((method) => isAsGood(losses.get(method) ?? [])) ?? best[0];
+  return (
+    CALIBRATION_METHODS.find((method) => isWithinOneError(losses.get(method) ?? [])) ?? best[0]
+  );
 }
 
 const meanOf = (values: readonly number[]): number =>
-  values.reduce((sum, one) => sum + one, 0) / Math.max(1, values.length);
+  values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);

@@ -1,4 +1,4 @@
-// Isotonic regression by pooling adjacent violators (Ayer et al. 1955), as Zadrozny and Elkan 2002 calibrate with it.
+// Isotonic regression by pooling adjacent violators (Ayer et al. 1955), used for calibration by Zadrozny and Elkan 2002.
 
 import type { IsotonicMap } from "../../cascade/calibration.ts";
 
@@ -9,27 +9,25 @@ export interface ConfidenceSample {
 
 interface Block {
   readonly confidenceSum: number;
-  readonly right: number;
+  readonly correct: number;
   readonly count: number;
 }
 
-/** @returns blocks of adjacent confidences, whose shares of right answers ascend */
-export function poolAdjacentViolators(judged: readonly ConfidenceSample[]): Block[] {
+/** @returns blocks of adjacent confidences with ascending accuracy */
+export function poolAdjacentViolators(samples: readonly ConfidenceSample[]): Block[] {
   const blocks: Block[] = [];
-  for (const { confidence, isCorrect: isRight } of judged.toSorted(
-    (a, b) => a.confidence - b.confidence,
-  )) {
-    let block: Block = { confidenceSum: confidence, right: Number(isRight), count: 1 };
+  for (const { confidence, isCorrect } of samples.toSorted((a, b) => a.confidence - b.confidence)) {
+    let block: Block = { confidenceSum: confidence, correct: Number(isCorrect), count: 1 };
     for (
       let before = blocks.at(-1);
       before !== undefined &&
-      (shareOf(before) >= shareOf(block) || meanOf(before) === meanOf(block));
+      (accuracyOf(before) >= accuracyOf(block) || meanOf(before) === meanOf(block));
       before = blocks.at(-1)
     ) {
       blocks.pop();
       block = {
         confidenceSum: before.confidenceSum + block.confidenceSum,
-        right: before.right + block.right,
+        correct: before.correct + block.correct,
         count: before.count + block.count,
       };
     }
@@ -38,21 +36,21 @@ export function poolAdjacentViolators(judged: readonly ConfidenceSample[]): Bloc
   return blocks;
 }
 
-const shareOf = ({ right, count }: Block) => right / count;
+const accuracyOf = ({ correct, count }: Block) => correct / count;
 const meanOf = ({ confidenceSum, count }: Block) => confidenceSum / count;
 const roundTo6Decimals = (value: number) => Math.round(value * 1e6) / 1e6;
 
 /**
- * A line through the blocks' means. No answer is made certain, and beyond the last block the line rises a little on to 1:
- * the surest answers would otherwise all be equal, and an exit could take all of them or none.
+ * Interpolates linearly between the blocks' means. No confidence becomes 0 or 1 there. After the last block, the line keeps
+ * rising slightly. Otherwise the highest confidences would be equal, and an exit could accept all of them or none.
  */
-export function fitIsotonic(judged: readonly ConfidenceSample[]): IsotonicMap {
-  const least = 1 / (2 * judged.length + 2);
+export function fitIsotonic(samples: readonly ConfidenceSample[]): IsotonicMap {
+  const margin = 1 / (2 * samples.length + 2);
   const points = new Map<number, number>();
-  for (const block of poolAdjacentViolators(judged))
+  for (const block of poolAdjacentViolators(samples))
     points.set(
       roundTo6Decimals(meanOf(block)),
-      roundTo6Decimals(Math.min(1 - least, Math.max(least, shareOf(block)))),
+      roundTo6Decimals(Math.min(1 - margin, Math.max(margin, accuracyOf(block)))),
     );
   const last = [...points.values()].at(-1) ?? 1;
   points.set(1, Math.max(last, roundTo6Decimals((1 + last) / 2)));

@@ -1,10 +1,11 @@
-// Temperature and vector scaling, fitted: Guo et al. 2017, "On Calibration of Modern Neural Networks".
+// Fits temperature and vector scaling (Guo et al. 2017, "On Calibration of Modern Neural Networks").
 
 import { softmax, type VectorScaling } from "../../cascade/calibration.ts";
 
-/** One sample's logits, and the position of the right label among them; -1 where it is none of them, as of what is out of scope. */
+/** Logits of one sample with its label. */
 export interface LabeledLogits {
   readonly logits: Float32Array;
+  /** Position of the right label among the logits; -1 if there is none, for example for out-of-scope samples. */
   readonly label: number;
 }
 
@@ -20,14 +21,14 @@ export const toLabeledLogits = (
 const INVERSE_TEMPERATURE_RANGE: readonly [number, number] = [0.05, 20];
 const MAX_NEWTON_STEPS = 60;
 
-/** The temperature with the least negative log-likelihood: Newton's method on its inverse, in which the loss is convex. */
+/** Minimizes the negative log-likelihood by Newton's method on the inverse temperature, in which the loss is convex. */
 export function fitTemperature(rows: readonly LabeledLogits[]): number {
-  const labelled = rows.filter(({ label }) => label >= 0);
+  const labeled = rows.filter(({ label }) => label >= 0);
   let [low, high] = INVERSE_TEMPERATURE_RANGE;
   let inverse = 1;
   for (let step = 0; step < MAX_NEWTON_STEPS; step++) {
     let [slope, curvature] = [0, 0];
-    for (const { logits, label } of labelled) {
+    for (const { logits, label } of labeled) {
       const { mean, variance } = computeMoments(logits, inverse);
       slope += mean - (logits[label] ?? 0);
       curvature += variance;
@@ -42,7 +43,7 @@ export function fitTemperature(rows: readonly LabeledLogits[]): number {
   return roundTo6Significant(1 / inverse);
 }
 
-/** Of the logits, by the probabilities that they have at this inverse temperature. */
+/** Computes the moments of the logits under their softmax probabilities at this inverse temperature. */
 function computeMoments(
   logits: Float32Array,
   inverse: number,
@@ -65,14 +66,14 @@ const ADAM_STEPS = 80;
 const ADAM_STEP_SIZE = 0.1;
 
 /**
- * A weight and a bias for each label, by Adam from the temperature's solution on. Both are held to where they start by a
- * ridge that weighs as much as one sample: labels of which there are few samples stay where all labels are.
+ * Fits a weight and a bias for each label by Adam, starting from the temperature. A ridge penalty with the weight of one
+ * sample pulls both to their start, so labels with few samples stay near the common temperature.
  */
 export function fitVectorScaling(
   rows: readonly LabeledLogits[],
   temperature: number,
 ): VectorScaling {
-  const labelled = rows.filter(({ label }) => label >= 0);
+  const labeled = rows.filter(({ label }) => label >= 0);
   const count = rows[0]?.logits.length ?? 0;
   const start = Float64Array.from({ length: 2 * count }, (_, index) =>
     index < count ? 1 / temperature : 0,
@@ -82,7 +83,7 @@ export function fitVectorScaling(
   const scaled = new Float64Array(count);
   for (let step = 1; step <= ADAM_STEPS; step++) {
     const gradient = parameters.map((value, index) => value - (start[index] ?? 0));
-    for (const { logits, label } of labelled) {
+    for (const { logits, label } of labeled) {
       for (let index = 0; index < count; index++)
         scaled[index] =
           (logits[index] ?? 0) * (parameters[index] ?? 0) + (parameters[count + index] ?? 0);
@@ -93,21 +94,22 @@ export function fitVectorScaling(
         gradient[count + index] = (gradient[count + index] ?? 0) + error;
       }
     }
-    const size = ADAM_STEP_SIZE * (1 - (step - 1) / ADAM_STEPS);
+    const stepSize = ADAM_STEP_SIZE * (1 - (step - 1) / ADAM_STEPS);
     gradient.forEach((sum, index) => {
-      const slope = sum / Math.max(1, labelled.length);
+      const slope = sum / Math.max(1, labeled.length);
       mean[index] = 0.9 * (mean[index] ?? 0) + 0.1 * slope;
       square[index] = 0.99 * (square[index] ?? 0) + 0.01 * slope ** 2;
       const [first, second] = [
         (mean[index] ?? 0) / (1 - 0.9 ** step),
         (square[index] ?? 0) / (1 - 0.99 ** step),
       ];
-      parameters[index] = (parameters[index] ?? 0) - (size * first) / (Math.sqrt(second) + 1e-8);
+      parameters[index] =
+        (parameters[index] ?? 0) - (stepSize * first) / (Math.sqrt(second) + 1e-8);
     });
   }
   const values = Array.from(parameters, roundTo6Significant);
   return { weights: values.slice(0, count), biases: values.slice(count) };
 }
 
-/** As it is written: what is tested must be what is served. */
+/** Rounds to the digits that are written, because the tested values must equal the served ones. */
 export const roundTo6Significant = (value: number): number => Number(value.toPrecision(6));

@@ -1,4 +1,5 @@
-// A calibrated project's report: what is published with the version and drawn by the playground (protocol/model-report.ts).
+// Builds the report of a calibrated project, which is published with the version and drawn by the playground
+// (protocol/model-report.ts).
 
 import type { ModelReport } from "../../protocol/model-report.ts";
 import { canonicalJson } from "../../registry/canonical-json.ts";
@@ -6,20 +7,20 @@ import type { ClassificationProject } from "../../registry/manifest.ts";
 import { sha256HexSync } from "../sha256-sync.ts";
 import type { CalibrationCurves, CascadePoint } from "./calibration-curves.ts";
 
-/** Enough for a curve, and a few kilobytes. */
+/** Maximum number of points: enough for a curve, in a few kilobytes. */
 const MAX_POINTS = 48;
 
 type Tier = Pick<ClassificationProject["tiers"][number], "graph" | "calibration">;
 
-/** Changes with what a report is about. */
+/** Digest of a tier; a report is stale if it differs. */
 export const computeTierDigest = ({ calibration }: Tier, graph: Uint8Array): string =>
   sha256HexSync(graph, canonicalJson(calibration));
 
-/** @param fileOf the bytes of a file that the project names */
+/** @param readFile returns the content of one of the project's files */
 export function buildModelReport(
   { model, tiers, risk }: ClassificationProject,
   { tested, reliability, cascade, chosen, alone }: CalibrationCurves,
-  fileOf: (path: string) => Uint8Array,
+  readFile: (path: string) => Uint8Array,
 ): ModelReport {
   const points =
     chosen === undefined
@@ -37,7 +38,7 @@ export function buildModelReport(
       return {
         id: tier.id,
         place: tier.place,
-        digest: computeTierDigest(tier, fileOf(tier.graph)),
+        digest: computeTierDigest(tier, readFile(tier.graph)),
         accuracy: roundTo4Decimals(alone[position]?.accuracy ?? 0),
         expectedCalibrationError: roundTo4Decimals(expectedCalibrationError),
         bins: bins.map(({ samples, meanConfidence, accuracy }) => ({
@@ -59,13 +60,13 @@ export function buildModelReport(
   };
 }
 
-/** Thresholds stay as they are: they are compared with confidences. */
+/** Rounds figures. Thresholds are not rounded, because they are compared with confidences. */
 const roundTo4Decimals = (value: number): number => Number(value.toFixed(4));
 
-const areEqual = (some: readonly number[], others: readonly number[] | undefined): boolean =>
-  some.every((value, index) => value === others?.[index]);
+const areEqual = (a: readonly number[], b: readonly number[] | undefined): boolean =>
+  a.every((value, index) => value === b?.[index]);
 
-/** The first and the last always. */
+/** Selects evenly spaced points, including the first and the last. */
 function downsamplePoints(points: readonly CascadePoint[]): CascadePoint[] {
   const step = Math.max(1, (points.length - 1) / (MAX_POINTS - 1));
   return Array.from(

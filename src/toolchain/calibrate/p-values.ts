@@ -1,72 +1,77 @@
-// P-values of "the risk is above epsilon", exact for every number of samples: no limit theorem, no Monte Carlo.
+// Computes p-values of the hypothesis "the risk is above epsilon". They are exact for every number of samples, without limit
+// theorems and Monte Carlo methods.
 
 import type { RiskGuarantee } from "../../registry/manifest.ts";
 
 export type RiskKind = RiskGuarantee["what"];
 
-/** What a part of the samples says of a cascade against its last tier. */
+/** Comparison of a cascade with its last tier on some samples. */
 export interface WinLossCounts {
   readonly samples: number;
-  /** Answered otherwise than by the last tier; with `accuracy`, wrong where the last tier is right. */
+  /** Answers that differ from the last tier's; for `accuracy`, only if the cascade is wrong and the last tier right. */
   readonly losses: number;
-  /** Right where the last tier is wrong; 0 with `disagreement`. */
+  /** Answers of the cascade that are right where the last tier is wrong; 0 for `disagreement`. */
   readonly wins: number;
 }
 
-/** (lost - won) / samples */
-export const empiricalRisk = ({ samples, losses: lost, wins: won }: WinLossCounts): number =>
-  (lost - won) / Math.max(1, samples);
+/** Computes (losses - wins) / samples. */
+export const empiricalRisk = ({ samples, losses, wins }: WinLossCounts): number =>
+  (losses - wins) / Math.max(1, samples);
 
 /**
- * An upper bound of the chance to see losses as small as these, if the risk were `epsilon` or more and samples were drawn
- * independently of each other from what is served. So it falls to `delta` or lower with a chance of `delta` at most.
+ * Upper bound of the probability of losses this small if the risk is at least `epsilon` and the samples are independent draws
+ * from production traffic. Under this hypothesis, it is at most `delta` with a probability of at most `delta`.
  */
-export function computeRiskPValue(what: RiskKind, losses: WinLossCounts, epsilon: number): number {
-  return what === "disagreement"
-    ? binomialCdf(losses.samples, epsilon, losses.losses)
-    : bergerBoosPValue(losses, epsilon);
+export function computeRiskPValue(kind: RiskKind, counts: WinLossCounts, epsilon: number): number {
+  return kind === "disagreement"
+    ? binomialCdf(counts.samples, epsilon, counts.losses)
+    : bergerBoosPValue(counts, epsilon);
 }
 
-/** The share of the p-value that goes to not knowing how often the cascade wins. */
+/** Part of the p-value that covers the unknown probability of a win. */
 const NUISANCE_LEVEL = 0.002;
 const NUISANCE_GRID_CELLS = 64;
 
 /**
- * Lost and won are counts of a trinomial with the chances a and b; the risk is a - b, and b is not known. Berger and Boos
- * 1994, "P Values Maximized Over a Confidence Set for the Nuisance Parameter": the largest p-value over the b that are at
- * most its Clopper-Pearson bound, plus the chance that b is above it. As lost - won grows with a and falls with b, it is
- * the more likely to be small the smaller a and the larger b: the ends of a cell of b's bound what is between them.
+ * Losses and wins are counts of a trinomial with the probabilities a and b. The risk is a - b, and b is a nuisance parameter.
+ * The p-value is the maximum over all b up to its Clopper-Pearson bound, plus the probability that b exceeds that bound.
+ * Source: Berger and Boos 1994, "P Values Maximized Over a Confidence Set for the Nuisance Parameter". The difference of
+ * losses and wins grows with a and falls with b. Small differences are therefore most likely for a small a and a large b.
+ * Consequently, the ends of a cell of b bound its interior.
  */
-function bergerBoosPValue(
-  { samples, losses: lost, wins: won }: WinLossCounts,
-  epsilon: number,
-): number {
-  const most = Math.min(clopperPearsonUpper(samples, won, NUISANCE_LEVEL), (1 - epsilon) / 2);
+function bergerBoosPValue({ samples, losses, wins }: WinLossCounts, epsilon: number): number {
+  const maxWinProbability = Math.min(
+    clopperPearsonUpper(samples, wins, NUISANCE_LEVEL),
+    (1 - epsilon) / 2,
+  );
   let largest = 0;
   for (let cell = 0; cell < NUISANCE_GRID_CELLS && largest < 1; cell++) {
     const [low, high] = [
-      (most * cell) / NUISANCE_GRID_CELLS,
-      (most * (cell + 1)) / NUISANCE_GRID_CELLS,
+      (maxWinProbability * cell) / NUISANCE_GRID_CELLS,
+      (maxWinProbability * (cell + 1)) / NUISANCE_GRID_CELLS,
     ];
-    largest = Math.max(largest, trinomialDifferenceCdf(samples, epsilon + low, high, lost - won));
+    largest = Math.max(
+      largest,
+      trinomialDifferenceCdf(samples, epsilon + low, high, losses - wins),
+    );
   }
   return Math.min(1, largest + NUISANCE_LEVEL);
 }
 
 const NEGLIGIBLE = 1e-9;
 
-/** P(lost - won <= most) of a trinomial with these chances of `lost` and `won`, from above by less than 1e-9. */
-function trinomialDifferenceCdf(samples: number, a: number, b: number, most: number): number {
-  let [sum, seen] = [0, 0];
-  for (let won = 0; won <= samples && 1 - seen > NEGLIGIBLE; won++) {
-    const chance = Math.exp(logBinomialPmf(samples, b, won));
-    seen += chance;
-    sum += chance * binomialCdf(samples - won, Math.min(1, a / (1 - b)), most + won);
+/** Computes P(losses - wins <= max) of a trinomial with the probabilities a and b, too large by less than 1e-9. */
+function trinomialDifferenceCdf(samples: number, a: number, b: number, max: number): number {
+  let [sum, coveredMass] = [0, 0];
+  for (let wins = 0; wins <= samples && 1 - coveredMass > NEGLIGIBLE; wins++) {
+    const probability = Math.exp(logBinomialPmf(samples, b, wins));
+    coveredMass += probability;
+    sum += probability * binomialCdf(samples - wins, Math.min(1, a / (1 - b)), max + wins);
   }
-  return Math.min(1, sum + Math.max(0, 1 - seen));
+  return Math.min(1, sum + Math.max(0, 1 - coveredMass));
 }
 
-/** The chance of a success at which `successes` or fewer of them have the chance `alpha`. */
+/** Computes the success probability at which at most `successes` successes have the probability `alpha`. */
 export function clopperPearsonUpper(samples: number, successes: number, alpha: number): number {
   let [low, high] = [0, 1];
   if (successes >= samples) return 1;
@@ -78,31 +83,31 @@ export function clopperPearsonUpper(samples: number, successes: number, alpha: n
   return high;
 }
 
-/** P(Binomial(samples, chance) <= most) */
-export function binomialCdf(samples: number, chance: number, most: number): number {
-  if (most < 0) return 0;
-  if (most >= samples || chance <= 0) return 1;
-  if (chance >= 1) return 0;
-  const odds = chance / (1 - chance);
-  // From the likeliest term down: what is left out is less than 1e-17 of it.
-  const start = Math.min(most, Math.floor(samples * chance));
-  const first = Math.exp(logBinomialPmf(samples, chance, start));
+/** Computes P(Binomial(samples, probability) <= max). */
+export function binomialCdf(samples: number, probability: number, max: number): number {
+  if (max < 0) return 0;
+  if (max >= samples || probability <= 0) return 1;
+  if (probability >= 1) return 0;
+  const odds = probability / (1 - probability);
+  // The sum starts at the most likely term and omits terms below 1e-17 of it.
+  const start = Math.min(max, Math.floor(samples * probability));
+  const first = Math.exp(logBinomialPmf(samples, probability, start));
   let sum = first;
   for (let count = start, term = first; count > 0 && term > sum * 1e-17; count--)
     sum += term *= count / ((samples - count + 1) * odds);
-  for (let count = start + 1, term = first; count <= most; count++)
+  for (let count = start + 1, term = first; count <= max; count++)
     sum += term *= ((samples - count + 1) * odds) / count;
   return Math.min(1, sum);
 }
 
-function logBinomialPmf(samples: number, chance: number, count: number): number {
-  if (chance <= 0) return count === 0 ? 0 : Number.NEGATIVE_INFINITY;
+function logBinomialPmf(samples: number, probability: number, count: number): number {
+  if (probability <= 0) return count === 0 ? 0 : Number.NEGATIVE_INFINITY;
   return (
     logFactorial(samples) -
     logFactorial(count) -
     logFactorial(samples - count) +
-    count * Math.log(chance) +
-    (samples - count) * Math.log1p(-chance)
+    count * Math.log(probability) +
+    (samples - count) * Math.log1p(-probability)
   );
 }
 
@@ -113,6 +118,6 @@ function logFactorial(value: number): number {
   return logFactorials[value] ?? 0;
 }
 
-/** The fewest samples with which a cascade that loses nothing at all has this p-value. */
+/** Minimum number of samples with which a cascade without losses has a p-value of at most `delta`. */
 export const minSamplesForBound = (epsilon: number, delta: number): number =>
   Math.ceil(Math.log(delta) / Math.log1p(-epsilon));

@@ -1,29 +1,29 @@
-// What a cascade does with samples that all its tiers have answered: who answers, what is lost, what it costs.
+// Simulates a cascade on samples with predictions of all tiers: the answering tier, the losses, the cost and the latency.
 
 import type { TierPrediction } from "../../cascade/calibration.ts";
 import { type ExitRule, shouldExit } from "../../cascade/early-exit.ts";
 import type { WinLossCounts, RiskKind } from "./p-values.ts";
 
-/** Of one input, asked alone. */
+/** Cost and latency of a request with one input. */
 export interface TierProfile {
-  /** In any unit that all tiers share. */
+  /** Cost in a unit that all tiers share. */
   readonly cost: number;
-  /** With the way there and back. */
+  /** Mean latency, including the network. */
   readonly meanMs: number;
   readonly p99Ms: number;
 }
 
 export interface ProfiledTier {
   readonly id: string;
-  /** One per sample. */
+  /** Predictions, one for each sample. */
   readonly answers: readonly TierPrediction[];
   readonly profile: TierProfile;
 }
 
-/** The confidence from which each tier's answer is accepted, in their order, without the last tier. */
+/** Minimum confidence of each tier's exit, in the order of the cascade, without the last tier. */
 export type Thresholds = readonly number[];
 
-/** @returns the position of the tier whose answer is taken */
+/** @returns position of the tier that answers */
 function findAnsweringTier(
   tiers: readonly ProfiledTier[],
   rules: readonly ExitRule[],
@@ -39,50 +39,51 @@ function findAnsweringTier(
 export interface CascadeSimulation {
   readonly counts: WinLossCounts;
   readonly accuracy: number;
-  /** Of the samples that each tier answers. */
+  /** Share of the samples that each tier answers. */
   readonly shares: readonly number[];
   readonly meanCost: number;
   readonly meanMs: number;
-  /** Share of the samples whose tiers may take longer than the deadline: their p99 together. */
+  /** Share of the samples whose tiers have a total p99 latency above the deadline. */
   readonly deadlineMissShare: number;
 }
 
-/** @param part positions of the samples to walk with */
+/** @param samples positions of the simulated samples */
 export function simulateCascade(
   tiers: readonly ProfiledTier[],
   thresholds: Thresholds,
-  part: readonly number[],
-  truth: readonly string[],
-  what: RiskKind,
+  samples: readonly number[],
+  groundTruth: readonly string[],
+  riskKind: RiskKind,
   deadlineMs: number,
 ): CascadeSimulation {
-  const last = tiers.at(-1);
+  const lastTier = tiers.at(-1);
   const rules = thresholds.map((confidence) => ({ confidence }));
-  const counts = tiers.map(() => 0);
-  let [lost, won, right] = [0, 0, 0];
-  for (const sample of part) {
-    const by = findAnsweringTier(tiers, rules, sample);
-    counts[by] = (counts[by] ?? 0) + 1;
-    const [label, top] = [tiers[by]?.answers[sample]?.label, last?.answers[sample]?.label];
-    if (label === truth[sample]) right++;
-    if (label === top) continue;
-    if (what === "disagreement" || top === truth[sample]) lost++;
-    else if (label === truth[sample]) won++;
+  const answerCounts = tiers.map(() => 0);
+  let [losses, wins, correct] = [0, 0, 0];
+  for (const sample of samples) {
+    const position = findAnsweringTier(tiers, rules, sample);
+    answerCounts[position] = (answerCounts[position] ?? 0) + 1;
+    const label = tiers[position]?.answers[sample]?.label;
+    const lastLabel = lastTier?.answers[sample]?.label;
+    if (label === groundTruth[sample]) correct++;
+    if (label === lastLabel) continue;
+    if (riskKind === "disagreement" || lastLabel === groundTruth[sample]) losses++;
+    else if (label === groundTruth[sample]) wins++;
   }
-  const samples = Math.max(1, part.length);
-  const shares = counts.map((count) => count / samples);
-  const upTo = (position: number, field: keyof TierProfile) =>
-    tiers.slice(0, position + 1).reduce((sum, { profile: price }) => sum + price[field], 0);
+  const count = Math.max(1, samples.length);
+  const shares = answerCounts.map((answers) => answers / count);
+  const sumUpTo = (position: number, field: keyof TierProfile) =>
+    tiers.slice(0, position + 1).reduce((sum, { profile }) => sum + profile[field], 0);
   const mean = (field: keyof TierProfile) =>
-    shares.reduce((sum, share, position) => sum + share * upTo(position, field), 0);
+    shares.reduce((sum, share, position) => sum + share * sumUpTo(position, field), 0);
   return {
-    counts: { samples: part.length, losses: lost, wins: won },
-    accuracy: right / samples,
+    counts: { samples: samples.length, losses, wins },
+    accuracy: correct / count,
     shares,
     meanCost: mean("cost"),
     meanMs: mean("meanMs"),
     deadlineMissShare: shares.reduce(
-      (sum, share, position) => sum + (upTo(position, "p99Ms") > deadlineMs ? share : 0),
+      (sum, share, position) => sum + (sumUpTo(position, "p99Ms") > deadlineMs ? share : 0),
       0,
     ),
   };

@@ -1,5 +1,5 @@
-// In which order vectors of thresholds are tested: the safe ones first, and of equally safe ones only the cheapest. Laufer-
-// Goldshlager et al. 2023, "Efficiently Controlling Multiple Risks with Pareto Testing".
+// Orders threshold vectors for testing: from low risk to high risk, and only the Pareto front of risk and cost
+// (Laufer-Goldshlager et al. 2023, "Efficiently Controlling Multiple Risks with Pareto Testing").
 
 import { empiricalRisk, type RiskKind } from "./p-values.ts";
 import { type ProfiledTier, type Thresholds, simulateCascade } from "./simulate-cascade.ts";
@@ -13,56 +13,61 @@ export interface ThresholdPathOptions {
 const MAX_VECTORS = 4_096;
 const MAX_LEVELS = 200;
 const MAX_PATH_LENGTH = 200;
-/** So large a share of the samples may have tiers that together take longer than the deadline: it is held at the p99. */
+/** Maximum share of the samples whose tiers exceed the deadline; 0.01 means that the p99 latency meets it. */
 const MAX_DEADLINE_MISS_SHARE = 0.01;
-/** What an early exit counts for by itself, of epsilon: with few samples much looks free of risk, and the path should not begin at its end. */
+/**
+ * Risk penalty of early exits, relative to epsilon. With few samples, many thresholds seem to have no risk, and the path would
+ * otherwise start with too many exits.
+ */
 const EARLY_EXIT_PENALTY = 0.1;
-/** Standard errors that are added to a risk: exits that win and lose much are no safe beginning, though they win more. */
+/** Standard errors that are added to the risk. Exits with many wins and losses are an unsafe start, even with more wins. */
 const RISK_MARGIN_STANDARD_ERRORS = 2;
 
 /**
- * The front of risk and cost over all combinations of levels at which something may exit early.
- * @param part positions of the samples to learn it from: none of those that are tested on
+ * Builds the Pareto front of risk and cost over all combinations of levels with early exits.
+ * @param samples positions of the samples for the path, disjoint from the tested ones
  */
 export function buildThresholdPath(
   tiers: readonly ProfiledTier[],
-  part: readonly number[],
-  truth: readonly string[],
+  samples: readonly number[],
+  groundTruth: readonly string[],
   { what, epsilon, deadlineMs }: ThresholdPathOptions,
 ): Thresholds[] {
-  const early = tiers.slice(0, -1);
-  const levels = Math.max(
+  const earlyTiers = tiers.slice(0, -1);
+  const levelCount = Math.max(
     2,
-    Math.min(MAX_LEVELS, Math.floor(MAX_VECTORS ** (1 / Math.max(1, early.length)))),
+    Math.min(MAX_LEVELS, Math.floor(MAX_VECTORS ** (1 / Math.max(1, earlyTiers.length)))),
   );
-  const all = cartesianProduct(early.map((tier) => confidenceLevels(tier, part, levels))).filter(
-    (thresholds) => thresholds.some((confidence) => confidence < 1),
-  );
-  const known = all.map((thresholds) => {
-    const {
-      counts: losses,
-      shares,
-      meanCost,
-      deadlineMissShare: lateShare,
-    } = simulateCascade(tiers, thresholds, part, truth, what, deadlineMs);
-    const exited = 1 - (shares.at(-1) ?? 0);
-    const error = Math.sqrt(losses.losses + losses.wins) / Math.max(1, losses.samples);
+  const vectors = cartesianProduct(
+    earlyTiers.map((tier) => computeConfidenceLevels(tier, samples, levelCount)),
+  ).filter((thresholds) => thresholds.some((confidence) => confidence < 1));
+  const simulated = vectors.map((thresholds) => {
+    const { counts, shares, meanCost, deadlineMissShare } = simulateCascade(
+      tiers,
+      thresholds,
+      samples,
+      groundTruth,
+      what,
+      deadlineMs,
+    );
+    const exitShare = 1 - (shares.at(-1) ?? 0);
+    const standardError = Math.sqrt(counts.losses + counts.wins) / Math.max(1, counts.samples);
     return {
       thresholds,
       meanCost,
-      lateShare,
+      deadlineMissShare,
       risk:
-        empiricalRisk(losses) +
-        RISK_MARGIN_STANDARD_ERRORS * error +
-        EARLY_EXIT_PENALTY * epsilon * exited,
+        empiricalRisk(counts) +
+        RISK_MARGIN_STANDARD_ERRORS * standardError +
+        EARLY_EXIT_PENALTY * epsilon * exitShare,
     };
   });
-  const inTime = known
-    .filter(({ lateShare }) => lateShare <= MAX_DEADLINE_MISS_SHARE)
+  const withinDeadline = simulated
+    .filter(({ deadlineMissShare }) => deadlineMissShare <= MAX_DEADLINE_MISS_SHARE)
     .toSorted((a, b) => a.risk - b.risk || a.meanCost - b.meanCost);
   const front: Thresholds[] = [];
   let cheapest = Number.POSITIVE_INFINITY;
-  for (const { thresholds, meanCost } of inTime) {
+  for (const { thresholds, meanCost } of withinDeadline) {
     if (meanCost >= cheapest) continue;
     cheapest = meanCost;
     front.push(thresholds);
@@ -74,13 +79,13 @@ export function buildThresholdPath(
   );
 }
 
-/** Quantiles of a tier's confidences, of answers that may exit; 1, at which none does; and 0, at which all do. */
-function confidenceLevels(
+/** Returns quantiles of the confidences that may exit, with 1 for no exits first and 0 for all exits last. */
+function computeConfidenceLevels(
   { answers }: ProfiledTier,
-  part: readonly number[],
+  samples: readonly number[],
   count: number,
 ): number[] {
-  const confidences = part
+  const confidences = samples
     .flatMap((sample) =>
       answers[sample]?.outOfScope === false ? [answers[sample].confidence] : [],
     )
@@ -89,12 +94,13 @@ function confidenceLevels(
     { length: count - 2 },
     (_, index) => confidences[Math.ceil(((index + 1) * confidences.length) / (count - 1)) - 1] ?? 1,
   );
-  return [...new Set([1, ...quantiles.map((one) => Math.floor(one * 1e6) / 1e6), 0])];
+  return [...new Set([1, ...quantiles.map((quantile) => Math.floor(quantile * 1e6) / 1e6), 0])];
 }
 
 function cartesianProduct(levels: readonly (readonly number[])[]): number[][] {
   return levels.reduce<number[][]>(
-    (all, own) => all.flatMap((before) => own.map((level) => [...before, level])),
+    (prefixes, tierLevels) =>
+      prefixes.flatMap((prefix) => tierLevels.map((level) => [...prefix, level])),
     [[]],
   );
 }

@@ -1,4 +1,4 @@
-// Whether the bound holds, looked up: calibrated on many random draws of the samples, and the risk taken where it was not.
+// Validates the risk bound empirically: calibrates on many random splits of the samples and measures the risk on the rest.
 
 import { quantile } from "../evaluate/latency.ts";
 import { seededRandom, shuffle } from "../seeded-random.ts";
@@ -24,9 +24,9 @@ export interface RiskValidationOptions extends Omit<
 
 export interface RiskValidationSummary {
   readonly splits: number;
-  /** In which no exit held the bound, so that the last tier answers all. */
+  /** Number of splits in which no exit met the bound, so that the last tier answers everything. */
   readonly unreached: number;
-  /** Share of the splits in which the risk is at most epsilon: to be 1 - delta or more. */
+  /** Share of the splits whose risk is at most epsilon; expected to be at least 1 - delta. */
   readonly heldShare: number;
   readonly meanRisk: number;
   readonly p95Risk: number;
@@ -37,44 +37,38 @@ export interface RiskValidationSummary {
 
 export interface RiskValidation {
   /**
-   * Half of the samples calibrate, the risk is that of the other half. It strays around the risk that is bounded: where
-   * the exits use all that is allowed, more than delta of the splits may lie above epsilon with no promise broken.
+   * Calibrates on half of the samples and measures the risk on the other half. The measurement scatters around the bounded
+   * risk. If exits use the whole bound, more than delta of the splits may exceed epsilon without a violation.
    */
   readonly halves: RiskValidationSummary;
   /**
-   * As many as there are, drawn with replacement, calibrate; the risk is that of all samples, which they were drawn from. It is
-   * the very risk that is bounded, and so its share is what 1 - delta is promised of.
+   * Calibrates on as many samples drawn with replacement and measures the risk on all samples, the population of the draws.
+   * This is exactly the bounded risk, so the guarantee of 1 - delta applies to its `heldShare`.
    */
   readonly draws: RiskValidationSummary;
 }
 
-/** Tiers must have answered every sample: answers are computed once, and drawn many times. */
+/** @param tiers tiers with outputs for every sample; they are computed once and drawn many times */
 export function validateRiskBound(
   tiers: readonly UncalibratedTier[],
-  labelled: LabeledSamples,
+  labeled: LabeledSamples,
   options: RiskValidationOptions,
 ): RiskValidation {
   const { splits, seed = 1, onProgress = () => {} } = options;
   const random = seededRandom(seed);
-  const count = labelled.groundTruth.length;
+  const count = labeled.groundTruth.length;
   const all = Array.from({ length: count }, (_, sample) => sample);
   const [halves, draws]: [SplitResult[], SplitResult[]] = [[], []];
   for (let split = 0; split < splits; split++) {
     const order = shuffle([...all], random);
     const half = Math.floor(count / 2);
     halves.push(
-      evaluateSplit(
-        tiers,
-        labelled,
-        options,
-        splitSamples(order.slice(0, half)),
-        order.slice(half),
-      ),
+      evaluateSplit(tiers, labeled, options, splitSamples(order.slice(0, half)), order.slice(half)),
     );
     draws.push(
       evaluateSplit(
         tiers,
-        labelled,
+        labeled,
         options,
         splitSamples(all.map(() => Math.floor(random() * count))),
         all,
@@ -95,40 +89,40 @@ interface SplitResult extends CascadeSimulation {
 
 function evaluateSplit(
   tiers: readonly UncalibratedTier[],
-  labelled: LabeledSamples,
+  labeled: LabeledSamples,
   options: RiskValidationOptions,
-  parts: SampleSplit,
+  sampleSplit: SampleSplit,
   validation: readonly number[],
 ): SplitResult {
-  const {
-    tiers: calibrated,
-    riskControl: control,
-    thresholds,
-  } = calibrateCascade(tiers, labelled, { ...options, split: parts, allowLastTierOnly: true });
-  const walked = simulateCascade(
-    calibrated,
-    thresholds,
+  const cascade = calibrateCascade(tiers, labeled, {
+    ...options,
+    split: sampleSplit,
+    allowLastTierOnly: true,
+  });
+  const simulation = simulateCascade(
+    cascade.tiers,
+    cascade.thresholds,
     validation,
-    labelled.groundTruth,
+    labeled.groundTruth,
     options.what,
     options.deadlineMs,
   );
   return {
-    ...walked,
-    isReached: control.chosen !== undefined,
-    costRatio: (calibrated.at(-1)?.profile.cost ?? 0) / walked.meanCost,
+    ...simulation,
+    isReached: cascade.riskControl.chosen !== undefined,
+    costRatio: (cascade.tiers.at(-1)?.profile.cost ?? 0) / simulation.meanCost,
   };
 }
 
 function summarizeSplits(splits: readonly SplitResult[], epsilon: number): RiskValidationSummary {
-  const risks = splits.map(({ counts: losses }) => empiricalRisk(losses));
+  const risks = splits.map(({ counts }) => empiricalRisk(counts));
   const mean = (valueOf: (split: SplitResult) => number) =>
     splits.reduce((sum, split) => sum + valueOf(split), 0) / splits.length;
   return {
     splits: splits.length,
     unreached: splits.filter(({ isReached }) => !isReached).length,
     heldShare: risks.filter((risk) => risk <= epsilon).length / splits.length,
-    meanRisk: mean(({ counts: losses }) => empiricalRisk(losses)),
+    meanRisk: mean(({ counts }) => empiricalRisk(counts)),
     p95Risk: quantile(risks, 0.95),
     largestRisk: Math.max(...risks),
     meanEarlyShare: mean(({ shares }) => 1 - (shares.at(-1) ?? 0)),

@@ -1,8 +1,8 @@
-// Where a graph narrows to one value: every way from its inputs to its outputs leads through it. In the words of compilers,
-// it dominates the outputs; here it is the only value that is alive between two nodes.
+// Dominating values: finds the values of a graph that every path from its inputs to its outputs passes through. In compiler
+// terms, such a value dominates the outputs; it is the only live value between two nodes.
 //
-// What follows from the inputs without parameters and products, such as an attention mask, does not count: whoever goes on
-// behind the value computes it again.
+// Values that follow from the inputs without parameters and products, such as an attention mask, do not count. The second
+// stage computes them again.
 
 import { readConstantTensor } from "../onnx/constants.ts";
 import { extractSubgraph } from "../onnx/extract-subgraph.ts";
@@ -14,12 +14,12 @@ import { subgraphsOf, traverseGraphs } from "../onnx/graph-traversal.ts";
 
 const MAC_OPERATORS = /Conv|MatMul|Gemm|Attention|Einsum|LSTM|GRU|RNN/;
 
-/** FP32 values in the graph's order; no input and no output is among them. */
+/** Returns FP32 values in the graph's order, without inputs and outputs. */
 export function findDominatingValues(model: Model): string[] {
   const part = extractSubgraph(model, { outputs: model.graph.output.map(({ name }) => name) });
   sortTopologically(part);
   const table = buildValueTable(part);
-  const heavy = findComputedValues(part, table);
+  const computed = findComputedValues(part, table);
   const lastUses = findLastUses(part, table);
   const outputs = new Set(part.graph.output.map(({ name }) => name));
 
@@ -27,50 +27,50 @@ export function findDominatingValues(model: Model): string[] {
   const live = new Set<Value>();
   part.graph.node.forEach((node, position) => {
     for (const value of table.outputsOf(node))
-      if (value !== undefined && heavy.has(value)) live.add(value);
+      if (value !== undefined && computed.has(value)) live.add(value);
     for (const value of live) if ((lastUses.get(value) ?? -1) <= position) live.delete(value);
     const [only] = live;
     if (live.size === 1 && only?.type === "float" && !outputs.has(only.name)) found.add(only);
   });
   return [...found]
-    .filter((value) => isOnEveryPath(value, part, table, heavy))
+    .filter((value) => isOnEveryPath(value, part, table, computed))
     .map(({ name }) => name);
 }
 
-/** Whether nothing behind it begins anew from an input. */
+/** Whether no later node computes from an input alone. */
 function isOnEveryPath(
   value: Value,
   { graph }: Model,
   table: ValueTable,
-  heavy: ReadonlySet<Value>,
+  computed: ReadonlySet<Value>,
 ): boolean {
-  const behind = new Set([value]);
+  const dependents = new Set([value]);
   const first = graph.node.findIndex((node) => table.outputsOf(node).includes(value)) + 1;
   return graph.node.slice(first).every((node) => {
-    const follows = valuesReadBy(node, graph, table).some((read) => behind.has(read));
-    const made = table.outputsOf(node).filter((one) => one !== undefined);
-    if (follows) for (const one of made) behind.add(one);
-    return follows || !made.some((one) => heavy.has(one));
+    const dependsOnValue = valuesReadBy(node, graph, table).some((read) => dependents.has(read));
+    const outputs = table.outputsOf(node).filter((output) => output !== undefined);
+    if (dependsOnValue) for (const output of outputs) dependents.add(output);
+    return dependsOnValue || !outputs.some((output) => computed.has(output));
   });
 }
 
-/** Values of the main graph that depend on an input and take parameters or products to make. */
+/** Returns values of the main graph that depend on an input through parameters or products. */
 function findComputedValues({ graph }: Model, table: ValueTable): ReadonlySet<Value> {
-  const depends = new Set(
-    table.values.filter(({ origin, graph: own }) => own === graph && origin.kind === "input"),
+  const inputDependent = new Set(
+    table.values.filter((value) => value.graph === graph && value.origin.kind === "input"),
   );
-  const heavy = new Set<Value>();
+  const computed = new Set<Value>();
   for (const node of graph.node) {
-    const read = valuesReadBy(node, graph, table);
-    if (!read.some((value) => depends.has(value))) continue;
-    const isHeavy = isComputeNode(node, table) || read.some((value) => heavy.has(value));
+    const reads = valuesReadBy(node, graph, table);
+    if (!reads.some((value) => inputDependent.has(value))) continue;
+    const isComputed = isComputeNode(node, table) || reads.some((value) => computed.has(value));
     for (const value of table.outputsOf(node)) {
       if (value === undefined) continue;
-      depends.add(value);
-      if (isHeavy) heavy.add(value);
+      inputDependent.add(value);
+      if (isComputed) computed.add(value);
     }
   }
-  return heavy;
+  return computed;
 }
 
 function isComputeNode(node: NodeProto, table: ValueTable): boolean {
@@ -81,7 +81,7 @@ function isComputeNode(node: NodeProto, table: ValueTable): boolean {
   });
 }
 
-/** By the position of the node that reads a value last; infinite for the graph's outputs. */
+/** Returns the position of the last node that reads each value; infinite for the graph's outputs. */
 function findLastUses({ graph }: Model, table: ValueTable): ReadonlyMap<Value, number> {
   const last = new Map<Value, number>();
   graph.node.forEach((node, position) =>
@@ -91,12 +91,12 @@ function findLastUses({ graph }: Model, table: ValueTable): ReadonlyMap<Value, n
   return last;
 }
 
-/** Values of the main graph that a node or its bodies read. */
+/** Returns values of the main graph that a node or its subgraphs read. */
 function valuesReadBy(node: NodeProto, main: Model["graph"], table: ValueTable): Value[] {
   const within = subgraphsOf(node)
     .flatMap((body) => [...traverseGraphs(body)])
     .flatMap((body) => [
-      ...body.node.flatMap((one) => table.inputsOf(one)),
+      ...body.node.flatMap((inner) => table.inputsOf(inner)),
       ...table.outputsOfGraph(body),
     ]);
   return [...table.inputsOf(node), ...within].flatMap((value) =>

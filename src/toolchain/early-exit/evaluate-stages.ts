@@ -1,5 +1,5 @@
-// What a graph in two stages is worth against the whole: how sure the exit head is and how often it is right, and what the
-// way through 8 bits changes. The first stage runs in the edge's runtime, the rest in the region's.
+// Stage evaluation: compares a graph in two stages with the whole graph. It calibrates and scores the exit head, and
+// measures how crossing in 8 bits changes the logits. The first stage runs in the edge's runtime, the second in the region's.
 
 import { type CalibrationParameters, LOGITS_OUTPUT } from "../../cascade/calibration.ts";
 import { expectFloat32Tensor, type NamedTensors } from "../../core/tensor.ts";
@@ -13,43 +13,44 @@ import type { RunnerSession, Runner } from "../evaluate/runner.ts";
 import { selectInputs } from "../select-inputs.ts";
 
 export interface StageEvaluation {
-  /** Of the exit head, on samples in scope. */
+  /** Accuracy of the exit head on in-scope samples. */
   readonly accuracy: number;
-  /** Of the whole graph. */
+  /** Accuracy of the whole graph on in-scope samples. */
   readonly wholeAccuracy: number;
-  /** Of the exit head. What it takes to be out of scope goes on, which `exit` does not count. */
+  /** Calibration of the exit head. Samples that it classifies as out of scope do not exit; `exit` ignores this. */
   readonly calibration: CalibrationParameters;
   readonly exit: ExitThreshold;
-  /** What comes of going on in 8 bits, against the whole graph. */
+  /** Logits of the second stage, resumed from 8 bits, compared with the whole graph's. */
   readonly resumed: {
     readonly agreement: number;
     readonly lossPoints: number;
     readonly largestDifference: number;
   };
-  /** The same in FP32, on a part of the samples: the cut itself. */
+  /** The same comparison in FP32 on a part of the samples, which tests the cut itself. */
   readonly exact: { readonly agreement: number; readonly largestDifference: number };
-  /** Median of one row, in the edge's runtime. */
+  /** Median latency of the first stage for one row, in the edge's runtime. */
   readonly p50Ms: number;
 }
 
 export interface StagedGraphs {
   readonly first: Uint8Array;
   readonly second: Uint8Array;
-  /** The same with the value in FP32 between them. */
+  /** First stage that returns the value in FP32. */
   readonly fp32First: Uint8Array;
+  /** Second stage that takes the value in FP32. */
   readonly fp32Second: Uint8Array;
 }
 
 export interface EvaluateStagesOptions {
   readonly runners: Readonly<Record<"edge" | "region", Runner>>;
   readonly samples: readonly EncodedSample[];
-  /** The whole graph's logits to the questions. */
+  /** The whole graph's logits of the samples. */
   readonly fullGraphLogits: readonly Float32Array[];
-  /** The whole graph's word for what is out of scope, if it has one. */
+  /** The whole graph's label for out-of-scope samples, if it has one. */
   readonly outOfScopeLabel: string | undefined;
-  /** Points of accuracy that the exit may cost. */
+  /** Maximum loss of accuracy by the exit, in points. */
   readonly maxLossPoints: number;
-  readonly onProgress?: (done: number, of: number) => void;
+  readonly onProgress?: (done: number, total: number) => void;
 }
 
 const FP32_SAMPLES = 64;
@@ -60,128 +61,122 @@ export async function evaluateStages(
   graphs: StagedGraphs,
   options: EvaluateStagesOptions,
 ): Promise<StageEvaluation> {
-  const {
-    runners,
-    samples: questions,
-    fullGraphLogits: whole,
-    outOfScopeLabel: outOfScope,
-    maxLossPoints,
-    onProgress = () => {},
-  } = options;
-  const {
-    headLogits: head,
-    resumedLogits: resumed,
-    p50Ms,
-  } = await withSessions(
-    runners.edge,
-    graphs.first,
-    runners.region,
-    graphs.second,
-    async (first, rest) => {
-      const answers = await runBothStages(first, rest, questions, onProgress);
-      return { ...answers, p50Ms: await measureMedianMs(first, questions) };
-    },
+  const { runners, samples, fullGraphLogits, outOfScopeLabel, maxLossPoints, onProgress } = options;
+  const { headLogits, resumedLogits, p50Ms } = await withSessions(
+    { runner: runners.edge, graph: graphs.first },
+    { runner: runners.region, graph: graphs.second },
+    async (first, second) => ({
+      ...(await runBothStages(first, second, samples, onProgress)),
+      p50Ms: await measureMedianMs(first, samples),
+    }),
   );
   const exact = await withSessions(
-    runners.region,
-    graphs.fp32First,
-    runners.region,
-    graphs.fp32Second,
-    (first, rest) => runBothStages(first, rest, questions.slice(0, FP32_SAMPLES)),
+    { runner: runners.region, graph: graphs.fp32First },
+    { runner: runners.region, graph: graphs.fp32Second },
+    (first, second) => runBothStages(first, second, samples.slice(0, FP32_SAMPLES)),
   );
 
-  const rows = questions.map(({ label }, position) => ({
+  const rows = samples.map(({ label }, position) => ({
     label,
-    logits: head[position] ?? new Float32Array(),
+    logits: headLogits[position] ?? new Float32Array(),
   }));
   const temperature = fitTemperature(rows);
-  const rule = outOfScope === undefined ? undefined : fitOutOfScope(rows, temperature, outOfScope);
-  const { agreement, lossPoints } = scoreLogits(questions, resumed, whole);
-  const { accuracy } = scoreLogits(questions, head, whole);
+  const outOfScope =
+    outOfScopeLabel === undefined ? undefined : fitOutOfScope(rows, temperature, outOfScopeLabel);
+  const { agreement, lossPoints } = scoreLogits(samples, resumedLogits, fullGraphLogits);
   return {
-    accuracy,
-    wholeAccuracy: scoreLogits(questions, whole, whole).accuracy,
-    calibration: { temperature, ...(rule === undefined ? {} : { outOfScope: rule }) },
-    exit: selectExitThreshold(rows, temperature, whole, maxLossPoints),
-    resumed: { agreement, lossPoints, largestDifference: largestDifference(resumed, whole) },
+    accuracy: scoreLogits(samples, headLogits, fullGraphLogits).accuracy,
+    wholeAccuracy: scoreLogits(samples, fullGraphLogits, fullGraphLogits).accuracy,
+    calibration: { temperature, ...(outOfScope === undefined ? {} : { outOfScope }) },
+    exit: selectExitThreshold(rows, temperature, fullGraphLogits, maxLossPoints),
+    resumed: {
+      agreement,
+      lossPoints,
+      largestDifference: findLargestDifference(resumedLogits, fullGraphLogits),
+    },
     exact: {
-      agreement: computeAgreement(exact.resumedLogits, whole),
-      largestDifference: largestDifference(exact.resumedLogits, whole),
+      agreement: computeAgreement(exact.resumedLogits, fullGraphLogits),
+      largestDifference: findLargestDifference(exact.resumedLogits, fullGraphLogits),
     },
     p50Ms,
   };
 }
 
+interface Stage {
+  readonly runner: Runner;
+  readonly graph: Uint8Array;
+}
+
 async function withSessions<Result>(
-  one: Runner,
-  first: Uint8Array,
-  other: Runner,
-  rest: Uint8Array,
-  work: (first: RunnerSession, rest: RunnerSession) => Promise<Result>,
+  first: Stage,
+  second: Stage,
+  use: (first: RunnerSession, second: RunnerSession) => Promise<Result>,
 ): Promise<Result> {
-  const opened = await one.open(first);
+  const firstSession = await first.runner.open(first.graph);
   try {
-    const second = await other.open(rest);
-    return await work(opened, second).finally(() => second.close());
+    const secondSession = await second.runner.open(second.graph);
+    return await use(firstSession, secondSession).finally(() => secondSession.close());
   } finally {
-    await opened.close();
+    await firstSession.close();
   }
 }
 
 interface StageLogits {
-  /** Of the exit head. */
+  /** Logits of the exit head. */
   readonly headLogits: Float32Array[];
-  /** Of the rest. */
+  /** Logits of the second stage. */
   readonly resumedLogits: Float32Array[];
 }
 
 async function runBothStages(
   first: RunnerSession,
-  rest: RunnerSession,
-  questions: readonly EncodedSample[],
-  onProgress: (done: number, of: number) => void = () => {},
+  second: RunnerSession,
+  samples: readonly EncodedSample[],
+  onProgress: (done: number, total: number) => void = () => {},
 ): Promise<StageLogits> {
-  const answers: StageLogits = { headLogits: [], resumedLogits: [] };
-  for (const [position, { inputs }] of questions.entries()) {
-    const made = await first.run(selectInputs(first, inputs));
-    answers.headLogits.push(logitsOf(made));
-    answers.resumedLogits.push(
-      logitsOf(await rest.run(selectInputs(rest, { ...inputs, ...made }))),
-    );
-    onProgress(position + 1, questions.length);
+  const logits: StageLogits = { headLogits: [], resumedLogits: [] };
+  for (const [position, { inputs }] of samples.entries()) {
+    const outputs = await first.run(selectInputs(first, inputs));
+    logits.headLogits.push(logitsOf(outputs));
+    const resumed = await second.run(selectInputs(second, { ...inputs, ...outputs }));
+    logits.resumedLogits.push(logitsOf(resumed));
+    onProgress(position + 1, samples.length);
   }
-  return answers;
+  return logits;
 }
 
 async function measureMedianMs(
   session: RunnerSession,
-  questions: readonly EncodedSample[],
+  samples: readonly EncodedSample[],
 ): Promise<number> {
-  const slice = createLatencyMeter();
+  const measure = createLatencyMeter();
   const times: number[] = [];
-  for (const { inputs } of questions.slice(0, TIMED_SAMPLES))
-    times.push(await slice((runs) => session.measureMeanMs(selectInputs(session, inputs), runs)));
+  for (const { inputs } of samples.slice(0, TIMED_SAMPLES))
+    times.push(await measure((runs) => session.measureMeanMs(selectInputs(session, inputs), runs)));
   return quantile(times, 0.5);
 }
 
 const logitsOf = (outputs: NamedTensors): Float32Array =>
   expectFloat32Tensor(LOGITS_OUTPUT, outputs[LOGITS_OUTPUT], 2).data;
+
 const computeAgreement = (
-  answers: readonly Float32Array[],
-  whole: readonly Float32Array[],
+  logits: readonly Float32Array[],
+  reference: readonly Float32Array[],
 ): number =>
-  answers.filter((row, position) => argmax(row) === argmax(whole[position] ?? new Float32Array()))
-    .length / Math.max(1, answers.length);
-const largestDifference = (
-  answers: readonly Float32Array[],
-  whole: readonly Float32Array[],
+  logits.filter(
+    (row, position) => argmax(row) === argmax(reference[position] ?? new Float32Array()),
+  ).length / Math.max(1, logits.length);
+
+const findLargestDifference = (
+  logits: readonly Float32Array[],
+  reference: readonly Float32Array[],
 ): number =>
-  answers.reduce(
-    (most, row, position) =>
+  logits.reduce(
+    (largest, row, position) =>
       row.reduce(
-        (worst, value, index) =>
-          Math.max(worst, Math.abs(value - (whole[position]?.[index] ?? Number.NaN))),
-        most,
+        (largestInRow, value, index) =>
+          Math.max(largestInRow, Math.abs(value - (reference[position]?.[index] ?? Number.NaN))),
+        largest,
       ),
     0,
   );

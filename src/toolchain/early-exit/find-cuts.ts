@@ -1,5 +1,5 @@
-// What a graph would cost cut in two at each value that it narrows to: the share of its computation in front of it, and the
-// bytes that cross it.
+// Cut points: finds the values at which a graph can be cut in two. For each it computes the share of the graph's work before
+// the cut, and the bytes that cross it.
 
 import { byteView } from "../../core/bytes.ts";
 import type { NamedTensors, Tensor } from "../../core/tensor.ts";
@@ -13,56 +13,56 @@ import { findDominatingValues } from "./dominating-values.ts";
 import { type CutTensor, findAdjacentViews } from "./views.ts";
 
 export interface CutPoint extends CutTensor {
-  /** Of the graph's multiply-accumulate operations: what comes before it. */
+  /** Share of the graph's multiply-accumulate operations before the cut. */
   readonly share: number;
-  /** Inputs of the graph that what follows needs besides, such as an attention mask. */
+  /** Further inputs of the graph that the second stage needs, such as an attention mask. */
   readonly besides: readonly string[];
-  /** Of a row, with the value in 8 bits and `besides` as they are. */
+  /** Size of a row with the value in 8 bits and the inputs of `besides` unchanged. */
   readonly bytesPerRow: number;
 }
 
-/** Requests that differ in everything that is not fixed: one row, and several, of other lengths where the task has such. */
+/** Inputs that differ in every variable dimension: one row, and several rows of other lengths if the task has lengths. */
 export interface ProbeInputs {
   readonly singleRow: NamedTensors;
   readonly multipleRows: NamedTensors;
 }
 
 /**
- * Values of ranks that can be pooled, with the rows, or several views of each, as their first dimension, from the front of the graph
- * to its end.
+ * Finds values that have a poolable rank and the rows, or several views of each row, as their first dimension.
+ * @returns cut points in the graph's order
  * @throws session_failed
  */
 export async function findCuts(
   runtime: Runtime,
   model: Model,
-  { singleRow: one, multipleRows: several }: ProbeInputs,
+  { singleRow, multipleRows }: ProbeInputs,
 ): Promise<CutPoint[]> {
-  const [ofOne, ofSeveral] = [
-    await measureShapes(runtime, model, one),
-    await measureShapes(runtime, model, several),
-  ];
-  const rows = Object.values(several)[0]?.shape[0] ?? 1;
+  const singleShapes = await measureShapes(runtime, model, singleRow);
+  const multipleShapes = await measureShapes(runtime, model, multipleRows);
+  const rows = Object.values(multipleRows)[0]?.shape[0] ?? 1;
   const outputs = model.graph.output.map(({ name }) => name);
-  const total = computeMacs(model, ofOne);
-  // Where inputs differ in size, what looks like views may be the tokens of all rows below each other.
+  const totalMacs = computeMacs(model, singleShapes);
+  // If inputs differ in size, apparent views may be the concatenated tokens of all rows.
   const mayHaveViews = model.graph.input.every((input) =>
     readDeclaredDims(input)
       ?.slice(1)
       .every((size) => size !== undefined),
   );
-  const byRow = findDominatingValues(model).filter((value) =>
-    isPerRow(ofOne.get(value) ?? [], ofSeveral.get(value) ?? [], rows, mayHaveViews),
+  const candidates = findDominatingValues(model).filter((value) =>
+    isPerRow(singleShapes.get(value) ?? [], multipleShapes.get(value) ?? [], rows, mayHaveViews),
   );
   const adjacent = await findAdjacentViews(
     runtime,
     model,
-    byRow.filter((value) => viewsOf(ofOne.get(value)) > 1),
-    several,
+    candidates.filter((value) => viewsOf(singleShapes.get(value)) > 1),
+    multipleRows,
   );
-  return byRow.flatMap((value): CutPoint[] => {
-    const [single, multiple] = [ofOne.get(value) ?? [], ofSeveral.get(value) ?? []];
+  return candidates.flatMap((value): CutPoint[] => {
+    const single = singleShapes.get(value) ?? [];
+    const multiple = multipleShapes.get(value) ?? [];
     const views = viewsOf(single);
-    const share = computeMacs(extractSubgraph(model, { outputs: [value] }), ofOne) / total;
+    const macs = computeMacs(extractSubgraph(model, { outputs: [value] }), singleShapes);
+    const share = macs / totalMacs;
     if ((views > 1 && !adjacent.has(value)) || !(share > 0 && share < 1)) return [];
     const besides = extractSubgraph(model, { inputs: [value], outputs })
       .graph.input.map(({ name }) => name)
@@ -77,15 +77,16 @@ export async function findCuts(
         ),
         views,
         besides,
-        bytesPerRow: elements + besides.reduce((sum, name) => sum + tensorBytes(one[name]), 0),
+        bytesPerRow:
+          elements + besides.reduce((sum, name) => sum + tensorBytes(singleRow[name]), 0),
       },
     ];
   });
 }
 
-const viewsOf = (ofOneRow: readonly number[] | undefined): number => ofOneRow?.[0] ?? 1;
+const viewsOf = (singleRowShape: readonly number[] | undefined): number => singleRowShape?.[0] ?? 1;
 
-/** @param single shape for one row @param multiple shape for so many rows */
+/** @param single shape for one row @param multiple shape for `rows` rows */
 function isPerRow(
   single: readonly number[],
   multiple: readonly number[],
@@ -94,7 +95,7 @@ function isPerRow(
 ): boolean {
   const views = viewsOf(single);
   const canBePooled = single.length === multiple.length && single.length >= 2 && single.length <= 4;
-  // Tokens are pooled by the inputs' mask, which has no views.
+  // Views of tokens cannot be joined, because tokens are pooled with the inputs' mask, which has no views.
   const canBeJoined =
     mayHaveViews &&
     single.length !== 3 &&
@@ -102,14 +103,17 @@ function isPerRow(
   return views >= 1 && multiple[0] === views * rows && canBePooled && (views === 1 || canBeJoined);
 }
 
-/** Of those with the same computation in front, the one with the fewest bytes; of equal ones the last, since it is behind an activation function. */
+/**
+ * Selects the cut with the fewest bytes among those with equal work before them. If several are equal, it selects the last,
+ * because that one follows an activation function.
+ */
 export function selectProposals(cuts: readonly CutPoint[]): CutPoint[] {
-  const best = new Map<number, CutPoint>();
-  for (const point of cuts) {
-    const known = best.get(point.share);
-    if (known === undefined || point.bytesPerRow <= known.bytesPerRow) best.set(point.share, point);
+  const bestByShare = new Map<number, CutPoint>();
+  for (const cut of cuts) {
+    const best = bestByShare.get(cut.share);
+    if (best === undefined || cut.bytesPerRow <= best.bytesPerRow) bestByShare.set(cut.share, cut);
   }
-  return [...best.values()];
+  return [...bestByShare.values()];
 }
 
 const computeMacs = (model: Model, shapes: TensorShapes): number =>

@@ -1,4 +1,4 @@
-// Small helpers to put nodes, constants and declared tensors into a graph.
+// Graph writer: adds nodes, constants and declared tensors to a graph.
 
 import { create } from "@bufbuild/protobuf";
 import type { NumericDatatype } from "../../core/tensor.ts";
@@ -13,16 +13,16 @@ import { elementTypeOfDatatype } from "../onnx/tensor-conversion.ts";
 import { buildValueTable } from "../onnx/value-table.ts";
 
 export interface GraphWriter {
-  /** Appends a node with one output. @returns the output's name, `wanted` unless it is taken */
+  /** Appends a node with one output. @returns the output's name, which is `preferredName` unless it is taken */
   addNode(
     op: string,
     inputs: readonly string[],
-    wanted: string,
+    preferredName: string,
     attributes?: NodeSpec["attributes"],
   ): string;
-  /** @returns its name */
+  /** @returns the constant's name, which is `preferredName` unless it is taken */
   addConstant(
-    wanted: string,
+    preferredName: string,
     type: ElementType,
     dims: readonly number[],
     data: ArrayBufferView,
@@ -32,8 +32,8 @@ export interface GraphWriter {
 export function createGraphWriter(model: Model): GraphWriter {
   const names = new UniqueNames(model);
   return {
-    addNode(op, inputs, wanted, attributes) {
-      const output = names.reserve(wanted);
+    addNode(op, inputs, preferredName, attributes) {
+      const output = names.reserve(preferredName);
       model.graph.node.push(
         makeNode({
           name: names.reserve(`make_${output}`),
@@ -45,22 +45,22 @@ export function createGraphWriter(model: Model): GraphWriter {
       );
       return output;
     },
-    addConstant(wanted, type, dims, data) {
-      const name = names.reserve(wanted);
+    addConstant(preferredName, type, dims, data) {
+      const name = names.reserve(preferredName);
       addInitializer(model, model.graph, makeTensor(name, type, dims.map(BigInt), data));
       return name;
     },
   };
 }
 
-/** Makes room for a tensor that is to have this name: what has it gets another. @returns the name that `value` has now */
+/** Releases a name for a new tensor by renaming its holder. @returns the current name of `value` */
 export function releaseName(model: Model, name: string, value: string): string {
   const table = buildValueTable(model);
-  const holder = table.values.find((one) => one.name === name);
+  const holder = table.values.find((candidate) => candidate.name === name);
   if (holder === undefined) return value;
-  const other = new UniqueNames(model).reserve(`${name}_inner`);
-  renameValue(model, table, holder, other);
-  return value === name ? other : value;
+  const newName = new UniqueNames(model).reserve(`${name}_inner`);
+  renameValue(model, table, holder, newName);
+  return value === name ? newName : value;
 }
 
 /** @param shape -1 for a variable dimension */
@@ -85,6 +85,6 @@ export function createValueInfo(
   });
 }
 
-/** Of ONNX's own operators. */
+/** Version of ONNX's default operator set. */
 export const opsetVersion = ({ opsetImport }: Model): number =>
   Number(opsetImport.find(({ domain }) => domain === "" || domain === "ai.onnx")?.version ?? 0n);

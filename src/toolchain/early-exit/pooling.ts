@@ -1,15 +1,19 @@
-// What an exit head reads of a value within the graph: one row of numbers, whatever the value's shape. Of an image the means
-// over a grid of places, and the maximum over all of them; of a text the mean over its tokens, without padding where the graph
-// has a mask; a row as it is.
+// Pooling: reduces a value within the graph to one row of numbers, which an exit head reads. An image is reduced to the means
+// over a grid of regions and the maximum over all of it. A text is reduced to the mean over its tokens, without padding if the
+// graph has a mask. A row stays unchanged.
 
 import { makeIntAttribute, makeIntsAttribute } from "../onnx/nodes.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { type GraphWriter, opsetVersion } from "./graph-writer.ts";
 
-/** The name by which tokenizers call it. */
+/** Input name that tokenizers use for the mask. */
 const ATTENTION_MASK = "attention_mask";
 
-/** @param grid parts that an image has on a side: 1 takes the mean over all of it @param shape of the value, with 2 to 4 dimensions; -1 for tokens, of which texts have more or fewer @returns the name of the row: FP32 [rows, width] */
+/**
+ * @param shape shape of the value, with 2 to 4 dimensions; -1 for the tokens of a text, whose number varies
+ * @param grid number of image regions per side; 1 takes the mean over the whole image
+ * @returns the name of the row: FP32 [rows, width]
+ */
 export function addPooling(
   model: Model,
   writer: GraphWriter,
@@ -31,13 +35,16 @@ export function addPooling(
   ];
   return writer.addNode(
     "Concat",
-    pooled.map((one) => writer.addNode("Flatten", [one], `${one}_row`)),
+    pooled.map((name) => writer.addNode("Flatten", [name], `${name}_row`)),
     "pooled",
     [makeIntAttribute("axis", 1)],
   );
 }
 
-/** Parts overlap where the sides do not divide by the grid; an image whose size is not known, or smaller, has the mean over all of it. */
+/**
+ * Grid regions overlap if the sides are not divisible by the grid. An image of unknown size, or smaller than the grid, has
+ * the mean over all of it.
+ */
 function addGridMeans(
   writer: GraphWriter,
   value: string,
@@ -54,7 +61,7 @@ function addGridMeans(
   ]);
 }
 
-/** Of [rows, tokens, width] with a mask [rows, tokens] of 0 and 1, as a product of matrices. */
+/** Computes the mean of [rows, tokens, width] with a mask [rows, tokens] of 0 and 1, as a matrix product. */
 function addMaskedMean(model: Model, writer: GraphWriter, value: string): string {
   const mask = writer.addNode("Cast", [ATTENTION_MASK], "mask_numbers", [
     makeIntAttribute("to", 1),
@@ -76,24 +83,25 @@ function addMaskedMean(model: Model, writer: GraphWriter, value: string): string
   );
 }
 
-/** Over axis 1; operators take axes as an input from these versions on. */
+/** Opset versions from which the operators take their axes as an input. */
 const AXES_INPUT_OPSET = { ReduceSum: 13, ReduceMean: 18 } as const;
 
+/** Reduces over axis 1. */
 function addReduction(
   model: Model,
   writer: GraphWriter,
   op: keyof typeof AXES_INPUT_OPSET,
   value: string,
-  wanted: string,
-  keep: boolean,
+  preferredName: string,
+  keepsAxis: boolean,
 ): string {
-  const keepdims = makeIntAttribute("keepdims", keep ? 1 : 0);
+  const keepdims = makeIntAttribute("keepdims", keepsAxis ? 1 : 0);
   if (opsetVersion(model) >= AXES_INPUT_OPSET[op])
     return writer.addNode(
       op,
-      [value, writer.addConstant(`${wanted}_axes`, "int64", [1], BigInt64Array.of(1n))],
-      wanted,
+      [value, writer.addConstant(`${preferredName}_axes`, "int64", [1], BigInt64Array.of(1n))],
+      preferredName,
       [keepdims],
     );
-  return writer.addNode(op, [value], wanted, [makeIntsAttribute("axes", [1]), keepdims]);
+  return writer.addNode(op, [value], preferredName, [makeIntsAttribute("axes", [1]), keepdims]);
 }

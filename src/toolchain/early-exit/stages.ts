@@ -1,5 +1,5 @@
-// The two halves of a graph that is cut: a first stage that answers by an exit head and gives the value at the cut in 8 bits,
-// and the rest, which takes that value and gives what the whole graph gives.
+// Stages: builds the two halves of a cut graph. The first stage answers with an exit head and returns the value at the cut in
+// 8 bits. The second stage takes that value and returns the whole graph's outputs.
 
 import { onnxErrors } from "../onnx/errors.ts";
 import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
@@ -19,29 +19,33 @@ import {
 import { addPooling } from "./pooling.ts";
 import { joinViews, type CutTensor } from "./views.ts";
 
-/** What crosses from one stage to the other. */
+/** Name of the tensor that crosses from the first stage to the second. */
 export const ACTIVATION = "activation";
-/** The first version of the operators with QuantizeLinear. */
+/** First opset version with QuantizeLinear. */
 const MIN_QUANTIZE_OPSET = 10;
 
-/** How a real number of the value is written in 8 bits; in FP32 where undefined. */
+/** Quantization of the value that crosses the cut; undefined for FP32. */
 export type ActivationQuantization = QuantizationParams | undefined;
 
 export interface ExitHead {
   readonly layers: readonly DenseLayer[];
-  /** Parts of an image on a side, whose means it reads. */
+  /** Number of image regions per side whose means the head reads. */
   readonly grid: number;
 }
 
-/** @returns a graph from the model's inputs to the rows that a head reads at each place: outputs in the places' order @throws not_cuttable */
+/**
+ * Builds a graph from the model's inputs to the rows that a head reads at each cut.
+ * @returns the graph and the names of its outputs, in the order of the cuts
+ * @throws not_cuttable
+ */
 export function buildFeatureGraph(
   model: Model,
-  places: readonly CutTensor[],
+  cuts: readonly CutTensor[],
   grid: number,
 ): { readonly graph: Uint8Array; readonly outputs: readonly string[] } {
-  const copy = copyWithJoinedViews(model, places);
+  const copy = copyWithJoinedViews(model, cuts);
   const writer = createGraphWriter(copy);
-  const outputs = places.map(({ value, shape }) => {
+  const outputs = cuts.map(({ value, shape }) => {
     const pooled = addPooling(copy, writer, value, shape, grid);
     if (pooled !== value) copy.graph.valueInfo.push(createValueInfo(pooled, "FP32", [-1, -1]));
     return pooled;
@@ -49,56 +53,63 @@ export function buildFeatureGraph(
   return { graph: serializeModel(extractSubgraph(copy, { outputs })), outputs };
 }
 
-/** From the model's inputs to `logits` and `activation`. @param head that was trained on rows of `buildFeatureGraph` @throws not_cuttable */
+/**
+ * Builds the graph from the model's inputs to `logits` and `activation`.
+ * @param head exit head, trained on rows of `buildFeatureGraph`
+ * @throws not_cuttable
+ */
 export function buildFirstStage(
   model: Model,
-  place: CutTensor,
-  { layers, grid }: ExitHead,
-  crossing: ActivationQuantization,
+  cut: CutTensor,
+  head: ExitHead,
+  quantization: ActivationQuantization,
 ): Uint8Array {
-  const copy = copyWithJoinedViews(model, [place]);
+  const { layers, grid } = head;
+  const copy = copyWithJoinedViews(model, [cut]);
   const value = [LOGITS_OUTPUT, ACTIVATION].reduce(
-    (name, wanted) => releaseName(copy, wanted, name),
-    place.value,
+    (currentName, releasedName) => releaseName(copy, releasedName, currentName),
+    cut.value,
   );
   const writer = createGraphWriter(copy);
-  addHead(writer, addPooling(copy, writer, value, place.shape, grid), layers);
-  // To quantise again what has just been dequantised trips up ONNX Runtime's removal of such pairs: it leaves a graph that cannot be opened.
-  const quantised = crossing && findQuantizedValue(copy, value, crossing);
-  if (crossing !== undefined && quantised === undefined)
-    writer.addNode("QuantizeLinear", [value, ...addScale(writer, crossing)], ACTIVATION);
-  else writer.addNode("Identity", [quantised ?? value], ACTIVATION);
+  addHead(writer, addPooling(copy, writer, value, cut.shape, grid), layers);
+  // A dequantized value must not be quantized again: ONNX Runtime would remove the pair and fail to open the graph.
+  const quantizedValue = quantization && findQuantizedValue(copy, value, quantization);
+  if (quantization !== undefined && quantizedValue === undefined)
+    writer.addNode("QuantizeLinear", [value, ...addScale(writer, quantization)], ACTIVATION);
+  else writer.addNode("Identity", [quantizedValue ?? value], ACTIVATION);
   copy.graph.valueInfo.push(
     createValueInfo(LOGITS_OUTPUT, "FP32", [-1, layers.at(-1)?.outputs ?? -1]),
-    createValueInfo(ACTIVATION, quantizedDatatype(crossing), place.shape),
+    createValueInfo(ACTIVATION, quantizedDatatype(quantization), cut.shape),
   );
   const stage = extractSubgraph(copy, { outputs: [LOGITS_OUTPUT, ACTIVATION] });
-  stage.graph.input = model.graph.input; // all that the tier's preprocessor gives, needed here or not
+  // The stage keeps unused inputs, because the tier's preprocessor gives all of them.
+  stage.graph.input = model.graph.input;
   return serializeModel(stage);
 }
 
-/** From `activation`, and what the place needs besides, to the model's outputs. @throws not_cuttable */
+/** Builds the graph from `activation`, and the further inputs that it needs, to the model's outputs. @throws not_cuttable */
 export function buildSecondStage(
   model: Model,
-  place: CutTensor,
-  crossing: ActivationQuantization,
+  cut: CutTensor,
+  quantization: ActivationQuantization,
 ): Uint8Array {
-  const { shape } = place;
-  const copy = copyWithJoinedViews(model, [place]);
-  const rest = extractSubgraph(copy, {
-    inputs: [place.value],
+  const copy = copyWithJoinedViews(model, [cut]);
+  const stage = extractSubgraph(copy, {
+    inputs: [cut.value],
     outputs: copy.graph.output.map(({ name }) => name),
   });
-  const value = releaseName(rest, ACTIVATION, place.value);
-  const writer = createGraphWriter(rest);
+  const value = releaseName(stage, ACTIVATION, cut.value);
+  const writer = createGraphWriter(stage);
   const [op, inputs] =
-    crossing === undefined
+    quantization === undefined
       ? ["Identity", [ACTIVATION]]
-      : ["DequantizeLinear", [ACTIVATION, ...addScale(writer, crossing)]];
-  rest.graph.input = rest.graph.input.filter(({ name }) => name !== value);
-  rest.graph.input.unshift(createValueInfo(ACTIVATION, quantizedDatatype(crossing), shape));
-  rest.graph.node.unshift(makeNode({ name: `make_${value}`, op, inputs, outputs: [value] }));
-  return serializeModel(rest);
+      : ["DequantizeLinear", [ACTIVATION, ...addScale(writer, quantization)]];
+  stage.graph.input = stage.graph.input.filter(({ name }) => name !== value);
+  stage.graph.input.unshift(
+    createValueInfo(ACTIVATION, quantizedDatatype(quantization), cut.shape),
+  );
+  stage.graph.node.unshift(makeNode({ name: `make_${value}`, op, inputs, outputs: [value] }));
+  return serializeModel(stage);
 }
 
 function addHead(writer: GraphWriter, row: string, layers: readonly DenseLayer[]): void {
@@ -125,19 +136,19 @@ function addScale(writer: GraphWriter, { scale, zeroPoint, type }: QuantizationP
   ];
 }
 
-const quantizedDatatype = (crossing: ActivationQuantization) =>
-  crossing === undefined ? "FP32" : crossing.type === "uint8" ? "UINT8" : "INT8";
+const quantizedDatatype = (quantization: ActivationQuantization) =>
+  quantization === undefined ? "FP32" : quantization.type === "uint8" ? "UINT8" : "INT8";
 
-/** To be changed; at the places, views are side by side. */
-function copyWithJoinedViews(model: Model, places: readonly CutTensor[]): Model {
-  const refused = (reason: string) => onnxErrors.notCuttable(places[0]?.value ?? "", reason);
+/** Returns a copy in which the values at the cuts have their views side by side. */
+function copyWithJoinedViews(model: Model, cuts: readonly CutTensor[]): Model {
+  const notCuttable = (reason: string) => onnxErrors.notCuttable(cuts[0]?.value ?? "", reason);
   if (opsetVersion(model) < MIN_QUANTIZE_OPSET)
-    throw refused(
-      `its operators are of version ${opsetVersion(model)}, and 8 bits take ${MIN_QUANTIZE_OPSET}`,
+    throw notCuttable(
+      `the graph uses opset ${opsetVersion(model)}, and quantization needs ${MIN_QUANTIZE_OPSET} or later`,
     );
   if (model.graph.output.some(({ name }) => name === ACTIVATION))
-    throw refused(`the graph has an output that is called ${ACTIVATION} itself`);
+    throw notCuttable(`the graph has an output named ${ACTIVATION} already`);
   const copy = parseModel(serializeModel(model));
-  for (const place of places) joinViews(copy, place);
+  for (const cut of cuts) joinViews(copy, cut);
   return copy;
 }

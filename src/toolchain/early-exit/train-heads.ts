@@ -1,4 +1,4 @@
-// Trains an exit head for each place of a graph on what the graph makes there of samples; the graph itself stays as it is.
+// Trains an exit head for each cut of a graph, on the features that the graph computes there. The graph itself is not changed.
 
 import { LOGITS_OUTPUT, softmax } from "../../cascade/calibration.ts";
 import { expectFloat32Tensor, type NamedTensors } from "../../core/tensor.ts";
@@ -10,23 +10,23 @@ import { trainDense } from "../train/train-dense.ts";
 import type { CutPoint } from "./find-cuts.ts";
 import { type ExitHead, buildFeatureGraph } from "./stages.ts";
 
-/** `labels`: the samples'; `answers`: the whole graph's, softened; `both`: as much of the one as of the other. */
+/** `labels` are the samples' labels; `answers` are the whole graph's softened answers; `both` weighs them equally. */
 export const TRAINING_TARGETS = ["labels", "answers", "both"] as const;
 export type TrainingTarget = (typeof TRAINING_TARGETS)[number];
 
 export interface TrainHeadsOptions {
   readonly targets: TrainingTarget;
-  /** Labels that there are. */
+  /** Number of labels. */
   readonly classCount: number;
   readonly seed: number;
   readonly epochs: number;
-  /** Parts of an image on a side, whose means a head reads. */
+  /** Number of image regions per side whose means a head reads. */
   readonly grid: number;
-  /** Units of a hidden layer; 0 for none. */
+  /** Number of units in the hidden layer; 0 for no hidden layer. */
   readonly hidden: number;
-  /** That softens the whole graph's answers. */
+  /** Temperature that softens the whole graph's answers. */
   readonly temperature: number;
-  readonly onProgress?: (what: string, done: number, of: number) => void;
+  readonly onProgress?: (step: string, done: number, total: number) => void;
 }
 
 export const DEFAULT_HEAD_TRAINING = {
@@ -41,32 +41,36 @@ const DROPOUT = 0.1;
 const WEIGHT_DECAY = 1e-3;
 
 /**
- * @param questions to learn from; answers are learnt from all of them, labels from those that have one
- * @returns in the places' order
+ * @param samples training samples; heads learn answers from all of them, and labels from those that have one
+ * @returns heads in the order of the cuts
  * @throws session_failed, not_cuttable
  */
 export async function trainHeads(
   runtime: Runtime,
   model: Model,
-  places: readonly CutPoint[],
-  questions: readonly EncodedSample[],
+  cuts: readonly CutPoint[],
+  samples: readonly EncodedSample[],
   options: TrainHeadsOptions,
 ): Promise<ExitHead[]> {
-  const { targets: kind, classCount: classes, onProgress = () => {} } = options;
-  const used = kind === "labels" ? questions.filter(({ label }) => label >= 0) : questions;
-  const inputs = used.map((question) => question.inputs);
-  const { graph, outputs } = buildFeatureGraph(model, places, options.grid);
+  const { targets, classCount, onProgress = () => {} } = options;
+  const used = targets === "labels" ? samples.filter(({ label }) => label >= 0) : samples;
+  const inputs = used.map((sample) => sample.inputs);
+  const { graph, outputs } = buildFeatureGraph(model, cuts, options.grid);
   const features = await computeHeadFeatures(runtime, graph, outputs, inputs, (done) =>
     onProgress("features", done, inputs.length),
   );
 
-  const soft = kind === "labels" ? new Float32Array(used.length * classes) : await softAnswers();
-  const labels = kind === "answers" ? {} : { labels: Int32Array.from(used, ({ label }) => label) };
+  const softTargets =
+    targets === "labels"
+      ? new Float32Array(used.length * classCount)
+      : await computeSoftAnswers(runtime, model, inputs, options);
+  const labels =
+    targets === "answers" ? {} : { labels: Int32Array.from(used, ({ label }) => label) };
   const heads: ExitHead[] = [];
-  for (const [position, { value }] of places.entries()) {
+  for (const [position, { value }] of cuts.entries()) {
     const layers = await trainDense(
       features[position] ?? { rows: new Float32Array(), width: 0 },
-      { softTargets: soft, outputs: classes, ...labels },
+      { softTargets, outputs: classCount, ...labels },
       {
         epochs: options.epochs,
         seed: options.seed,
@@ -74,24 +78,29 @@ export async function trainHeads(
         dropout: DROPOUT,
         weightDecay: WEIGHT_DECAY,
         temperature: options.temperature,
-        alpha: kind === "labels" ? 0 : 0.5,
-        onProgress: ({ done, total: of }) => onProgress(`head at ${value}`, done, of),
+        alpha: targets === "labels" ? 0 : 0.5,
+        onProgress: ({ done, total }) => onProgress(`head at ${value}`, done, total),
       },
     );
     heads.push({ layers, grid: options.grid });
   }
   return heads;
+}
 
-  async function softAnswers(): Promise<Float32Array> {
-    const [logits] = await computeHeadFeatures(
-      runtime,
-      serializeModel(model),
-      [LOGITS_OUTPUT],
-      inputs,
-      (done) => onProgress("answers of the whole graph", done, inputs.length),
-    );
-    return softenLogits(logits?.rows ?? new Float32Array(), classes, options.temperature);
-  }
+async function computeSoftAnswers(
+  runtime: Runtime,
+  model: Model,
+  inputs: readonly NamedTensors[],
+  { classCount, temperature, onProgress = () => {} }: TrainHeadsOptions,
+): Promise<Float32Array> {
+  const [logits] = await computeHeadFeatures(
+    runtime,
+    serializeModel(model),
+    [LOGITS_OUTPUT],
+    inputs,
+    (done) => onProgress("answers of the whole graph", done, inputs.length),
+  );
+  return softenLogits(logits?.rows ?? new Float32Array(), classCount, temperature);
 }
 
 interface HeadFeatures {
@@ -99,30 +108,30 @@ interface HeadFeatures {
   readonly width: number;
 }
 
-/** One run a sample: a graph in 8 bits may answer otherwise with others beside it. */
+/** Runs each sample alone, because a graph in 8 bits may give other results in a batch. */
 async function computeHeadFeatures(
   runtime: Runtime,
   graph: Uint8Array,
-  names: readonly string[],
+  outputNames: readonly string[],
   samples: readonly NamedTensors[],
   onRun: (done: number) => void,
 ): Promise<HeadFeatures[]> {
   const session = await runtime.createSession(graph);
   try {
-    const found: HeadFeatures[] = [];
+    const features: HeadFeatures[] = [];
     for (const [sample, tensors] of samples.entries()) {
-      const made = await session.run(selectInputs(session, tensors));
-      names.forEach((name, position) => {
-        const { data } = expectFloat32Tensor(name, made[name], 2);
-        const own = (found[position] ??= {
+      const outputs = await session.run(selectInputs(session, tensors));
+      outputNames.forEach((name, position) => {
+        const { data } = expectFloat32Tensor(name, outputs[name], 2);
+        const feature = (features[position] ??= {
           rows: new Float32Array(samples.length * data.length),
           width: data.length,
         });
-        own.rows.set(data, sample * own.width);
+        feature.rows.set(data, sample * feature.width);
       });
       onRun(sample + 1);
     }
-    return found;
+    return features;
   } finally {
     await session.dispose();
   }

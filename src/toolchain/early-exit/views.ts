@@ -1,5 +1,5 @@
-// Graphs that make several rows of one input, its views: an image and its mirror image, say, whose answers are averaged at the
-// end. A value of theirs crosses a cut with its views side by side in one row, as every value has one row for each input.
+// Views: supports cuts of graphs that compute several rows for one input, such as an image and its mirror image. Such graphs
+// average the answers at the end. A value crosses a cut with its views side by side, so that it has one row per input.
 
 import type { NamedTensors, Tensor } from "../../core/tensor.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -14,30 +14,32 @@ import { selectInputs } from "../select-inputs.ts";
 import { createGraphWriter } from "./graph-writer.ts";
 
 export interface CutTensor {
-  /** Its name in the graph. */
+  /** Name of the value in the graph. */
   readonly value: string;
-  /** -1 for rows, and for what differs between requests. Views are side by side: they share dimension 1. */
+  /** Shape with views side by side in dimension 1; -1 for rows and for dimensions that vary between requests. */
   readonly shape: readonly number[];
-  /** Rows of the value in the graph for each row of the inputs. */
+  /** Number of rows of the value in the graph per row of the inputs. */
   readonly views: number;
 }
 
-/** Changes the model: the value has this shape, and its readers read its views one below the other, as before. */
+/** Changes the model so that the value has its views side by side. Its readers still get them as separate rows. */
 export function joinViews(model: Model, { value: name, shape, views }: CutTensor): void {
   const table = buildValueTable(model);
-  const value = table.values.find((one) => one.graph === model.graph && one.name === name);
+  const value = table.values.find(
+    (candidate) => candidate.graph === model.graph && candidate.name === name,
+  );
   if (value === undefined || views === 1) return;
-  const dequantise = producerOf(value, "DequantizeLinear");
-  const inEightBits =
-    dequantise !== undefined && readFloatConstant(table.inputsOf(dequantise)[1])?.length === 1
-      ? dequantise
+  const producer = producerOf(value, "DequantizeLinear");
+  const dequantizeNode =
+    producer !== undefined && readFloatConstant(table.inputsOf(producer)[1])?.length === 1
+      ? producer
       : undefined;
   const readers = [...value.uses];
   const separate = new UniqueNames(model).reserve(`${name}_views`);
-  if (inEightBits === undefined) renameAtOrigin(value, separate);
+  if (dequantizeNode === undefined) renameAtOrigin(value, separate);
 
   const writer = createGraphWriter(model);
-  const reshaped = (from: string, to: string, sizes: readonly number[]) =>
+  const addReshape = (from: string, to: string, sizes: readonly number[]) =>
     writer.addNode(
       "Reshape",
       [
@@ -52,52 +54,55 @@ export function joinViews(model: Model, { value: name, shape, views }: CutTensor
       to,
     );
   const [rows = -1, width = 1, ...others] = shape;
-  // In front of the scale, so that what the graph has in 8 bits crosses as it is.
-  if (inEightBits === undefined) reshaped(separate, name, [rows, width, ...others]);
+  // An 8-bit value is reshaped before it is dequantized, so that it crosses the cut unchanged.
+  if (dequantizeNode === undefined) addReshape(separate, name, [rows, width, ...others]);
   else
-    inEightBits.input[0] = reshaped(inEightBits.input[0] ?? "", `${name}_joined`, [
+    dequantizeNode.input[0] = addReshape(dequantizeNode.input[0] ?? "", `${name}_joined`, [
       rows,
       width,
       ...others,
     ]);
-  const apart = reshaped(name, `${name}_apart`, [rows, width / views, ...others]);
+  const apart = addReshape(name, `${name}_apart`, [rows, width / views, ...others]);
   for (const use of readers) redirectUse(use, apart);
   model.graph.valueInfo = model.graph.valueInfo.filter((info) => info.name !== name);
   sortTopologically(model);
 }
 
-/** Of the largest magnitude: a graph in 8 bits may answer a little otherwise with others beside it. */
+/** Share of the largest magnitude. A graph in 8 bits may give slightly other results in a batch. */
 const TOLERANCE = 0.05;
 
 /**
- * Whether an input's views follow each other, and not the second views of all inputs their first: the former can be joined
- * without moving anything.
- * @param values by name, with their views @returns those of which it is so @throws session_failed
+ * Finds values in which all views of an input are adjacent, so that a reshape joins them. In other values, the second views
+ * of all inputs follow the first views of all inputs.
+ * @param values names of values with several views
+ * @throws session_failed
  */
 export async function findAdjacentViews(
   runtime: Runtime,
   model: Model,
   values: readonly string[],
-  several: NamedTensors,
+  multipleRows: NamedTensors,
 ): Promise<ReadonlySet<string>> {
   if (values.length === 0) return new Set();
   const part = extractSubgraph(model, { outputs: values });
   const session = await runtime.createSession(serializeModel(part));
   try {
-    const taken = selectInputs(session, several);
-    const ofAll = await session.run(taken);
-    const ofFirst = await session.run(
-      Object.fromEntries(Object.entries(taken).map(([name, tensor]) => [name, firstRow(tensor)])),
+    const inputs = selectInputs(session, multipleRows);
+    const allRows = await session.run(inputs);
+    const firstRow = await session.run(
+      Object.fromEntries(
+        Object.entries(inputs).map(([name, tensor]) => [name, sliceFirstRow(tensor)]),
+      ),
     );
     return new Set(
-      values.filter((name) => startsWithValues(fp32Values(ofAll[name]), fp32Values(ofFirst[name]))),
+      values.filter((name) => isPrefix(fp32Values(firstRow[name]), fp32Values(allRows[name]))),
     );
   } finally {
     await session.dispose();
   }
 }
 
-function firstRow(tensor: Tensor): Tensor {
+function sliceFirstRow(tensor: Tensor): Tensor {
   const [rows = 1, ...others] = tensor.shape;
   return {
     ...tensor,
@@ -109,8 +114,9 @@ function firstRow(tensor: Tensor): Tensor {
 const fp32Values = (tensor: Tensor | undefined): Float32Array =>
   tensor?.datatype === "FP32" ? tensor.data : new Float32Array();
 
-function startsWithValues(all: Float32Array, first: Float32Array): boolean {
-  const largest = first.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+/** Whether `all` begins with the numbers of `first`, within the tolerance. */
+function isPrefix(first: Float32Array, all: Float32Array): boolean {
+  const largest = first.reduce((maximum, value) => Math.max(maximum, Math.abs(value)), 0);
   return first.every(
     (value, position) => Math.abs(value - (all[position] ?? Number.NaN)) <= TOLERANCE * largest,
   );

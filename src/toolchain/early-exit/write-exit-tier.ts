@@ -1,12 +1,12 @@
-// A project's exit tier written to its folder: the graphs first, model.json last. What model.json has beyond stays as it is.
+// Writes an exit tier to its project's folder: the graphs first, model.json last. Other contents of model.json do not change.
 
 import { mkdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { PROJECT_FILE } from "../project.ts";
 import { writeFileAtomic } from "../write-file-atomic.ts";
-import type { ProjectWithExit } from "./create-exits.ts";
+import type { ProjectWithExit } from "./add-exit-tier.ts";
 
-/** @param id of the edge tier that is new, or changed */
+/** @param id id of the new or changed edge tier */
 export async function writeExitTier(
   folder: string,
   { project, files }: ProjectWithExit,
@@ -24,7 +24,7 @@ export async function writeExitTier(
     await readFile(path, "utf8"),
   );
   const tiers = project.tiers.map((tier) => {
-    const written = before.tiers.find((one) => one["id"] === tier.id);
+    const written = before.tiers.find((former) => former["id"] === tier.id);
     if (tier.id === id || written === undefined) return tier;
     const { resumes: _replaced, ...rest } = written;
     return tier.resumes === undefined ? rest : { ...rest, resumes: tier.resumes };

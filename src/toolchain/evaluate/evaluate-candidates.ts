@@ -172,10 +172,7 @@ async function measureLatencies(
     onProgress({ kind: "latency", runtime, done, total: rounds });
   const sessions = scored.map(({ session }) => session);
   const byRuntime = new Map<string, readonly Latency[]>([
-    [
-      runner.name,
-      await compareLatency(sessions, inputs, rounds, reportProgress(runner.name)),
-    ],
+    [runner.name, await compareLatency(sessions, inputs, rounds, reportProgress(runner.name))],
   ]);
   const graphs = scored.map(({ candidate }) => candidate);
   for (const other of otherRunners)

@@ -37,8 +37,8 @@ type SampleSource = { readonly label: string; readonly location: string } & (
 const MAX_PROBLEMS = 5;
 
 /**
- * @param path a file with one {"text", "label"} or {"file", "label"} per line, with file paths relative to its folder; or
- *   a folder with the files <label>/<file>
+ * Reads and decodes samples. File paths in JSON lines are relative to the folder of the JSON lines.
+ * @param path a file with one {"text", "label"} or {"file", "label"} per line, or a folder with the files <label>/<file>
  * @throws invalid_samples naming the first problems
  */
 export async function readSamples(
@@ -46,7 +46,8 @@ export async function readSamples(
   { task, limits, limit = Number.POSITIVE_INFINITY, seed = 1 }: ReadSamplesOptions,
 ): Promise<LabeledSample[]> {
   const sources = await findSources(path);
-  if (sources.length === 0) throw toolchainErrors.invalidSamples(path, ["the file or folder is empty"]);
+  if (sources.length === 0)
+    throw toolchainErrors.invalidSamples(path, ["the file or folder is empty"]);
   const chosen =
     sources.length <= limit ? sources : shuffle([...sources], seededRandom(seed)).slice(0, limit);
   const samples: LabeledSample[] = [];

@@ -1,5 +1,4 @@
-// Project tiers: reads from a model project what an evaluation of its tiers needs. That is its files, its labels, and the
-// preprocessors that encode samples as tensors.
+// Project tiers: reads a model project's files and labels, and creates the preprocessors of its tiers, for evaluations.
 
 import { toolchainErrors } from "../errors.ts";
 import { publishingErrors } from "../../registry/publishing-errors.ts";

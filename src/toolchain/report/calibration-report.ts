@@ -1,4 +1,4 @@
-// A calibration as one HTML page: reliability diagrams, risk and coverage, accuracy and latency. Nothing is loaded from elsewhere.
+// Renders a calibration as one self-contained HTML page: reliability diagrams, risk and coverage, accuracy and latency.
 
 import { computeAxisScale, type AxisScale } from "../../core/axis-scale.ts";
 import type { CalibrationCurves, ReliabilityDiagram } from "../calibrate/calibration-curves.ts";
@@ -8,7 +8,7 @@ import { escapeXml, type Plot, paddedRange, type PlotSeries } from "./svg-plot.t
 
 export interface CalibrationReport {
   readonly model: string;
-  /** Absent for a single tier. */
+  /** Undefined for a single tier. */
   readonly risk: RiskGuarantee | undefined;
   readonly tiers: readonly {
     readonly id: string;
@@ -19,7 +19,7 @@ export interface CalibrationReport {
 }
 
 const percent = (value: number) => `${(100 * value).toFixed(1)} %`;
-/** As many digits as it takes. */
+/** Renders at most three decimals, without trailing zeros. */
 const percentTick = (value: number) => `${Number((100 * value).toFixed(3))} %`;
 const milliseconds = (value: number) => `${value.toFixed(2)} ms`;
 
@@ -33,7 +33,7 @@ export function renderCalibrationReport({ model, risk, tiers, curves }: Calibrat
     return [
       id,
       method,
-      exit === undefined ? "takes all" : String(exit),
+      exit === undefined ? "none (last tier)" : String(exit),
       before?.expectedCalibrationError.toFixed(4) ?? "",
       after?.expectedCalibrationError.toFixed(4) ?? "",
     ];
@@ -50,15 +50,15 @@ function describeGuarantee(
   { tested, chosen }: CalibrationCurves,
 ): string {
   if (risk === undefined || chosen === undefined)
-    return `One tier, which answers everything; ${tested} samples tested.`;
-  const what =
+    return `A single tier answers every input. ${tested} samples were tested.`;
+  const event =
     risk.what === "disagreement"
-      ? "it answers otherwise than its last tier"
-      : "it loses accuracy against its last tier";
-  return `With a confidence of ${percent(1 - risk.delta)}, the cascade's risk is at most ${percent(risk.epsilon)}: the share of inputs for which ${what}. On the ${risk.samples} samples tested it is ${percent(risk.empiricalRisk)} (${risk.method}). ${percent(chosen.coverage)} are answered before the last tier.`;
+      ? "the cascade and its last tier disagree"
+      : "the cascade loses accuracy against its last tier";
+  return `With a confidence of ${percent(1 - risk.delta)}, the cascade's risk is at most ${percent(risk.epsilon)}. The risk is the share of inputs for which ${event}. On the ${risk.samples} tested samples it is ${percent(risk.empiricalRisk)} (${risk.method}). ${percent(chosen.coverage)} of the inputs exit before the last tier.`;
 }
 
-/** Bins of fewer samples say hardly anything, and would be all that one sees. */
+/** Minimum number of samples in a drawn bin. Smaller bins are noise and would dominate the plot. */
 const MIN_BIN_SAMPLES = 10;
 
 const binPoints = ({ bins }: ReliabilityDiagram): PlotSeries["points"] =>
@@ -70,12 +70,12 @@ function reliabilityPlots({ reliability }: CalibrationCurves): Plot[] {
   return reliability.map(({ tier, before, after }, position) => ({
     id: `reliability-${position}`,
     title: `Reliability of ${tier}`,
-    description: `Accuracy by confidence, in bins of ${MIN_BIN_SAMPLES} samples or more. The expected calibration error is ${before.expectedCalibrationError.toFixed(4)} before and ${after.expectedCalibrationError.toFixed(4)} after.`,
+    description: `Accuracy by confidence, in bins of at least ${MIN_BIN_SAMPLES} samples. The expected calibration error is ${before.expectedCalibrationError.toFixed(4)} before and ${after.expectedCalibrationError.toFixed(4)} after.`,
     x: { label: "confidence", min: 0, max: 1, format: percentTick },
     y: { label: "accuracy", min: 0, max: 1, format: percentTick },
     series: [
       {
-        name: "as it should be",
+        name: "ideal",
         kind: "dashed",
         color: 0,
         points: [
@@ -101,12 +101,12 @@ function riskPlot({ cascade, chosen }: CalibrationCurves, { epsilon, what }: Ris
   return {
     id: "risk-coverage",
     title: "Risk and coverage",
-    description: `The risk (${what}) by the share of inputs that are answered before the last tier. ${chosen === undefined ? "" : `Chosen: ${percent(chosen.coverage)} at a risk of ${percent(chosen.risk)}, where ${percent(epsilon)} are allowed.`}`,
-    x: { label: "answered before the last tier", min: 0, max: 1, format: percentTick },
+    description: `Risk (${what}) by the share of inputs that exit before the last tier. ${chosen === undefined ? "" : `Chosen: ${percent(chosen.coverage)} at a risk of ${percent(chosen.risk)}; the bound is ${percent(epsilon)}.`}`,
+    x: { label: "early exits", min: 0, max: 1, format: percentTick },
     y: { label: `risk (${what})`, ...y, format: percentTick },
     series: [
       {
-        name: "allowed",
+        name: "bound",
         kind: "dashed",
         color: 0,
         points: [
@@ -131,10 +131,10 @@ function riskPlot({ cascade, chosen }: CalibrationCurves, { epsilon, what }: Ris
 }
 
 function latencyPlot({ cascade, chosen, alone }: CalibrationCurves): Plot {
-  const all = [...cascade, ...alone, ...(chosen === undefined ? [] : [chosen])];
+  const points = [...cascade, ...alone, ...(chosen === undefined ? [] : [chosen])];
   const [x, y] = [
-    computeScale(all.map(({ meanMs }) => meanMs)),
-    computeScale(all.map(({ accuracy }) => accuracy)),
+    computeScale(points.map(({ meanMs }) => meanMs)),
+    computeScale(points.map(({ accuracy }) => accuracy)),
   ];
   return {
     id: "accuracy-latency",
@@ -150,7 +150,7 @@ function latencyPlot({ cascade, chosen, alone }: CalibrationCurves): Plot {
         points: cascade.map(({ meanMs, accuracy }) => [meanMs, accuracy]),
       },
       {
-        name: "a tier alone",
+        name: "single tier",
         kind: "points",
         color: 1,
         points: alone.map(({ meanMs, accuracy }) => [meanMs, accuracy]),

@@ -1,4 +1,4 @@
-// A report as one HTML page: text, tables, and plots with their legends. No scripts; nothing is loaded from elsewhere.
+// Renders a report as one self-contained HTML page without scripts: text, tables, and plots with their legends.
 
 import { escapeXml, type Plot, type PlotSeries, renderSvgPlot } from "./svg-plot.ts";
 
@@ -32,7 +32,7 @@ export function renderHtmlTable(
 </table>`;
 }
 
-/** Side by side where there is room. */
+/** Renders the plots in a grid that fits the page width. */
 export function renderPlots(plots: readonly Plot[]): string {
   return `<div class="plots">
 ${plots.map((plot) => `<figure><h2>${escapeXml(plot.title)}</h2>${renderSvgPlot(plot)}<figcaption>${plot.series.map(renderLegend).join(" ")}</figcaption></figure>`).join("\n")}
@@ -42,7 +42,7 @@ ${plots.map((plot) => `<figure><h2>${escapeXml(plot.title)}</h2>${renderSvgPlot(
 const renderLegend = ({ name, color, kind }: PlotSeries) =>
   `<span class="key ${kind} color-${color}">${escapeXml(name)}</span>`;
 
-/** Colours are told apart by those who do not see red or green, and each kind of series has a form of its own. */
+/** The colors are distinct for red-green color-blind readers, and each kind of series has its own shape. */
 const STYLE = `
 :root { color-scheme: light dark; --ground: #fff; --text: #1b1f24; --quiet: #d0d7de; --c0: #6e7781; --c1: #b35900; --c2: #0969da; --c3: #8250df; }
 @media (prefers-color-scheme: dark) { :root { --ground: #0d1117; --text: #e6edf3; --quiet: #30363d; --c0: #8b949e; --c1: #f0883e; --c2: #58a6ff; --c3: #bc8cff; } }

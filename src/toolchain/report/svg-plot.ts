@@ -1,9 +1,9 @@
-// A plot as SVG: lines and points over two axes, for a page that has the colours (report-page.ts). No scripts.
+// Renders a plot as SVG without scripts: lines and points over two axes. The page defines the colors (report-page.ts).
 
 export interface PlotSeries {
   readonly name: string;
   readonly kind: "line" | "dashed" | "points" | "chosen";
-  /** From 0; colours of the page. */
+  /** Index of one of the page's colors, from 0. */
   readonly color: number;
   readonly points: readonly (readonly [x: number, y: number])[];
 }
@@ -12,16 +12,16 @@ export interface PlotAxis {
   readonly label: string;
   readonly min: number;
   readonly max: number;
-  /** Five equal steps where left out. */
+  /** Default: five equal steps. */
   readonly ticks?: readonly number[];
   readonly format: (value: number) => string;
 }
 
 export interface Plot {
-  /** Unique in the page. */
+  /** Id that is unique in the page. */
   readonly id: string;
   readonly title: string;
-  /** What the plot shows, for those who do not see it. */
+  /** Text alternative of the plot. */
   readonly description: string;
   readonly x: PlotAxis;
   readonly y: PlotAxis;
@@ -36,7 +36,7 @@ export function escapeXml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
-/** Values outside the axes are drawn at their ends. */
+/** Draws values outside an axis at its end. */
 export function renderSvgPlot({ id, title, description, x, y, series }: Plot): string {
   const left = (value: number) => toPixel(value, x, MARGIN.left, WIDTH - MARGIN.right);
   const top = (value: number) => toPixel(value, y, HEIGHT - MARGIN.bottom, MARGIN.top);
@@ -55,8 +55,8 @@ export function renderSvgPlot({ id, title, description, x, y, series }: Plot): s
     `<text class="label" x="${(x0 + x1) / 2}" y="${HEIGHT - 10}" text-anchor="middle">${escapeXml(x.label)}</text>`,
     `<text class="label" transform="translate(14 ${(y0 + y1) / 2}) rotate(-90)" text-anchor="middle">${escapeXml(y.label)}</text>`,
   ];
-  const drawn = series.map((one) => renderSeries(one, left, top));
-  return `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-labelledby="${id}-title ${id}-desc"><title id="${id}-title">${escapeXml(title)}</title><desc id="${id}-desc">${escapeXml(description)}</desc>${grid.join("")}${labels.join("")}${drawn.join("")}</svg>`;
+  const seriesGroups = series.map((plotted) => renderSeries(plotted, left, top));
+  return `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-labelledby="${id}-title ${id}-desc"><title id="${id}-title">${escapeXml(title)}</title><desc id="${id}-desc">${escapeXml(description)}</desc>${grid.join("")}${labels.join("")}${seriesGroups.join("")}</svg>`;
 }
 
 function renderSeries(
@@ -64,17 +64,17 @@ function renderSeries(
   left: (x: number) => number,
   top: (y: number) => number,
 ): string {
-  const known = points.filter(([x, y]) => Number.isFinite(x) && Number.isFinite(y));
+  const finitePoints = points.filter(([x, y]) => Number.isFinite(x) && Number.isFinite(y));
   const group = (inside: string) =>
     `<g class="series ${kind} color-${color}"><title>${escapeXml(name)}</title>${inside}</g>`;
   if (kind === "line" || kind === "dashed")
     return group(
-      known.length === 0
+      finitePoints.length === 0
         ? ""
-        : `<path d="M${known.map(([x, y]) => `${left(x)} ${top(y)}`).join("L")}"/>`,
+        : `<path d="M${finitePoints.map(([x, y]) => `${left(x)} ${top(y)}`).join("L")}"/>`,
     );
   return group(
-    known
+    finitePoints
       .map(
         ([x, y]) => `<circle cx="${left(x)}" cy="${top(y)}" r="${kind === "chosen" ? 6 : 3.5}"/>`,
       )
@@ -94,11 +94,11 @@ const ticksOf = ({ min, max, ticks }: PlotAxis): readonly number[] =>
     (_, tick) => min + (tick / DEFAULT_TICK_COUNT) * (max - min),
   );
 
-/** A little room around the values. */
-export function paddedRange(values: readonly number[]): readonly [from: number, to: number] {
-  const known = values.filter(Number.isFinite);
-  const [least, most] = [Math.min(...known), Math.max(...known)];
-  if (known.length === 0) return [0, 1];
-  const room = most === least ? Math.max(1e-3, Math.abs(most) / 10) : (most - least) / 20;
-  return [least - room, most + room];
+/** Returns the range of the finite values with a small margin. */
+export function paddedRange(values: readonly number[]): readonly [min: number, max: number] {
+  const finite = values.filter(Number.isFinite);
+  if (finite.length === 0) return [0, 1];
+  const [min, max] = [Math.min(...finite), Math.max(...finite)];
+  const margin = max === min ? Math.max(1e-3, Math.abs(max) / 10) : (max - min) / 20;
+  return [min - margin, max + margin];
 }

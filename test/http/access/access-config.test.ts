@@ -1,3 +1,4 @@
+// Access configuration: accepted values, and rejected ones without their secrets.
 import { describe, expect, it } from "vitest";
 import { EdgeTierError } from "../../../src/core/errors.ts";
 import { ManualClock } from "../../../src/core/clock.ts";
@@ -26,7 +27,7 @@ const parseAccess = (variables: object) =>
     log: () => {},
   });
 
-function configError(variables: object): string {
+function readConfigProblem(variables: object): string {
   try {
     parseAccess(variables);
   } catch (error) {
@@ -34,11 +35,11 @@ function configError(variables: object): string {
       return error.detail;
     throw error;
   }
-  throw new Error("it was accepted");
+  throw new Error("The configuration was accepted.");
 }
 
-describe("the configuration of access", () => {
-  it("is open, without limits and without CORS by default", () => {
+describe("createConfiguredAccessPolicy", () => {
+  it("is public, without limits and CORS, by default", () => {
     expect(parseAccess({})).toEqual({
       authenticators: [],
       rateLimits: undefined,
@@ -47,7 +48,7 @@ describe("the configuration of access", () => {
     });
   });
 
-  it("takes keys, tokens, limits and origins", async () => {
+  it("accepts keys, tokens, limits and origins", async () => {
     const { jwks } = await createTestIssuer("ES256");
     expect(parseAccess(keys(entry)).authenticators).toHaveLength(1);
     expect(parseAccess({ ...keys(entry), ...TOKENS }).authenticators).toHaveLength(2);
@@ -70,17 +71,19 @@ describe("the configuration of access", () => {
       parseAccess({ EDGETIER_CORS_ORIGINS: "https://app.test, http://localhost:5173" }).corsOrigins,
     ).toEqual(["https://app.test", "http://localhost:5173"]);
   });
+});
 
+describe("createConfiguredAccessPolicy with invalid variables", () => {
   it.each([
-    ["no JSON", { EDGETIER_API_KEYS: "edgetier_0123456789" }],
-    ["no keys, which would be an edge that is open by mistake", keys()],
+    ["text that is not JSON", { EDGETIER_API_KEYS: "edgetier_0123456789" }],
+    ["an empty list, which would open the edge by mistake", keys()],
     ["a key in place of its hash", keys({ ...entry, sha256: "edgetier_0123456789" })],
     ["an unknown scope", keys({ ...entry, scopes: ["everything"] })],
-    ["a misspelt field", keys({ ...entry, expires: "2030-01-01T00:00:00Z" })],
-    ["a date that is none", keys({ ...entry, expiresAt: "soon" })],
-    ["one id twice", keys(entry, entry)],
-  ])("refuses %s, and repeats nothing of it", (_, variables) => {
-    const detail = configError(variables);
+    ["a misspelled field", keys({ ...entry, expires: "2030-01-01T00:00:00Z" })],
+    ["an invalid date", keys({ ...entry, expiresAt: "soon" })],
+    ["a repeated id", keys(entry, entry)],
+  ])("rejects %s, without repeating its value", (_name, variables) => {
+    const detail = readConfigProblem(variables);
     expect(detail).toContain("EDGETIER_API_KEYS");
     expect(detail).not.toContain("edgetier_0123456789");
   });
@@ -88,7 +91,7 @@ describe("the configuration of access", () => {
   it.each([
     ["tokens without an audience", { ...TOKENS, EDGETIER_JWT_AUDIENCE: "" }, "EDGETIER_JWT_ISSUER"],
     [
-      "an address of keys alone",
+      "a key set URL alone",
       { EDGETIER_JWT_JWKS_URL: TOKENS.EDGETIER_JWT_JWKS_URL },
       "EDGETIER_JWT_ISSUER",
     ],
@@ -112,9 +115,9 @@ describe("the configuration of access", () => {
       { ...TOKENS, EDGETIER_JWT_JWKS_URL: "http://issuer.test/keys" },
       "EDGETIER_JWT_JWKS_URL",
     ],
-    ["a limit of nothing", { EDGETIER_RATE_LIMIT: "0/60" }, "EDGETIER_RATE_LIMIT"],
+    ["a limit of 0 requests", { EDGETIER_RATE_LIMIT: "0/60" }, "EDGETIER_RATE_LIMIT"],
     [
-      "* beside an origin",
+      "* together with an origin",
       { EDGETIER_CORS_ORIGINS: "*,https://app.test" },
       "EDGETIER_CORS_ORIGINS",
     ],
@@ -123,6 +126,8 @@ describe("the configuration of access", () => {
       { EDGETIER_CORS_ORIGINS: "https://app.test/" },
       "EDGETIER_CORS_ORIGINS",
     ],
-    ["an origin that is none", { EDGETIER_CORS_ORIGINS: "null" }, "EDGETIER_CORS_ORIGINS"],
-  ])("refuses %s", (_, variables, name) => expect(configError(variables)).toContain(name));
+    ["an invalid origin", { EDGETIER_CORS_ORIGINS: "null" }, "EDGETIER_CORS_ORIGINS"],
+  ])("rejects %s", (_name, variables, variable) =>
+    expect(readConfigProblem(variables)).toContain(variable),
+  );
 });

@@ -1,3 +1,4 @@
+// API keys: format and checksum.
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import {
@@ -6,25 +7,29 @@ import {
   hasApiKeyPrefix,
 } from "../../../src/http/access/api-key.ts";
 
-it("has a prefix, 256 random bits and a checksum, and is never the same", () => {
+it("generates different keys with prefix, 256 random bits and checksum", () => {
   const keys = Array.from({ length: 200 }, generateApiKey);
   for (const key of keys) expect(key).toMatch(/^edgetier_[0-9A-Za-z]{49}$/);
   expect(keys.every(isWellFormedApiKey)).toBe(true);
   expect(new Set(keys).size).toBe(200);
-  // Every digit of the random part comes up; the first one only as far as 2 ** 256 reaches.
+  // All 62 digits occur in the random part. Its first digit is left out, because 2 ** 256 limits it.
   expect(new Set(keys.flatMap((key) => key.slice(10, 52).split(""))).size).toBe(62);
 });
 
-it("shows any change, cut or addition without a look-up", () => {
+it("detects any change, truncation or addition without a lookup", () => {
   const key = generateApiKey();
   fc.assert(
-    fc.property(fc.nat(key.length - 1), fc.stringMatching(/^[0-9A-Za-z_]$/), (at, character) => {
-      const changed = key.slice(0, at) + character + key.slice(at + 1);
-      expect(isWellFormedApiKey(changed)).toBe(changed === key);
-    }),
+    fc.property(
+      fc.nat(key.length - 1),
+      fc.stringMatching(/^[0-9A-Za-z_]$/),
+      (position, character) => {
+        const changed = key.slice(0, position) + character + key.slice(position + 1);
+        expect(isWellFormedApiKey(changed)).toBe(changed === key);
+      },
+    ),
   );
-  for (let kept = 0; kept < key.length; kept++)
-    expect(isWellFormedApiKey(key.slice(0, kept))).toBe(false);
+  for (let length = 0; length < key.length; length++)
+    expect(isWellFormedApiKey(key.slice(0, length))).toBe(false);
   expect(isWellFormedApiKey(`${key}0`)).toBe(false);
   expect(hasApiKeyPrefix(key.slice(0, 20))).toBe(true);
 });

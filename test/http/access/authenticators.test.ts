@@ -1,3 +1,4 @@
+// Authenticators: the contract of all drivers.
 import { allAuthenticatorContracts } from "../../contract/authenticators.ts";
 
 allAuthenticatorContracts("");

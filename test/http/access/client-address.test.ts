@@ -1,3 +1,4 @@
+// Client address: the network that a request counts for.
 import { expect, it } from "vitest";
 import { parseClientAddress } from "../../../src/http/access/client-address.ts";
 
@@ -13,4 +14,4 @@ it.each([
   ["unknown", undefined],
   ["", undefined],
   [undefined, undefined],
-])("counts %s as %s", (header, network) => expect(parseClientAddress(header)).toBe(network));
+])("maps %s to %s", (header, network) => expect(parseClientAddress(header)).toBe(network));

@@ -1,7 +1,8 @@
+// Route scopes: the scope that each path requires.
 import { describe, expect, it } from "vitest";
 import { scopeRequirementOf } from "../../../src/http/access/route-scopes.ts";
 
-describe("what a request needs", () => {
+describe("scopeRequirementOf", () => {
   it.each([
     ["/", undefined],
     ["/docs", undefined],
@@ -24,7 +25,7 @@ describe("what a request needs", () => {
     ["/metrics", "admin"],
     ["/v1/admin/purge", "admin"],
     ["/admin", "admin"],
-  ])("%s: %s", (path, scope) =>
+  ])("maps %s to %s", (path, scope) =>
     expect(scopeRequirementOf(path)).toEqual({ scope, isKnownPath: true }),
   );
 
@@ -37,7 +38,7 @@ describe("what a request needs", () => {
     "/metricsx",
     "//docs",
     "/v2/health/ready/../../models",
-  ])("%s is open to nobody", (path) => {
+  ])("requires a scope for %s", (path) => {
     expect(scopeRequirementOf(path).scope).toBeDefined();
   });
 });

@@ -1,4 +1,4 @@
-// What a route gets to know of who asks.
+// Access control: the tenant and arrival time that a route sees.
 import { Hono } from "hono";
 import { expect, it } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
@@ -22,7 +22,7 @@ function startApp(authenticators: readonly Authenticator[], clock = new ManualCl
 
 const headers = { authorization: "Bearer acme" };
 
-it("is whose the request is, and when it came: checking a credential counts within its deadline", async () => {
+it("sets the tenant, and counts authentication within the deadline", async () => {
   const clock = new ManualClock(1_000);
   const slow: Authenticator = {
     recognizes: () => true,
@@ -36,7 +36,7 @@ it("is whose the request is, and when it came: checking a credential counts with
   expect(response.headers.get("server-timing")).toBe("access;dur=70, total;dur=70");
 });
 
-it("is nobody where nobody has to say who they are, whatever they say", async () => {
+it("sets no tenant if the deployment requires no credential", async () => {
   expect(await (await startApp([]).request("/v1/models", { headers })).json()).toMatchObject({
     tenant: "",
   });

@@ -20,9 +20,9 @@ beforeEach(() => {
 });
 
 const fail = (times: number) =>
-  Array.from({ length: times }, () => breaker.tryAcquire(100)?.fail());
+  Array.from({ length: times }, () => breaker.tryAcquire(100)?.recordFailure());
 const succeed = (times: number) =>
-  Array.from({ length: times }, () => breaker.tryAcquire(100)?.succeed());
+  Array.from({ length: times }, () => breaker.tryAcquire(100)?.recordSuccess());
 
 describe("a circuit breaker", () => {
   it("opens after five failures in a row, which a success interrupts and a cancelled call does not", () => {
@@ -68,7 +68,7 @@ describe("a circuit breaker", () => {
       breaker.allowsCalls,
       breaker.tryAcquire(100),
     ]).toEqual(["half_open", false, false, undefined]);
-    probe?.succeed();
+    probe?.recordSuccess();
     expect([breaker.state, breaker.consecutiveFailures, changes]).toEqual([
       "closed",
       0,
@@ -81,7 +81,7 @@ describe("a circuit breaker", () => {
     const waits = Array.from({ length: 7 }, () => {
       const waitedMs = breaker.remainingOpenMs;
       clock.advance(waitedMs);
-      breaker.tryAcquire(100)?.fail();
+      breaker.tryAcquire(100)?.recordFailure();
       return waitedMs;
     });
     expect(waits).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
@@ -90,7 +90,7 @@ describe("a circuit breaker", () => {
   it("spreads the probes of many isolates", () => {
     const waits = [0, 0.999].map((random) => {
       const one = createCircuitBreaker({ clock, random: () => random });
-      for (let call = 0; call < 5; call++) one.tryAcquire(100)?.fail();
+      for (let call = 0; call < 5; call++) one.tryAcquire(100)?.recordFailure();
       return Math.round(one.remainingOpenMs);
     });
     expect(waits).toEqual([750, 1_250]);
@@ -105,20 +105,20 @@ describe("a circuit breaker", () => {
     expect(breaker.allowsCalls).toBe(false);
     clock.advance(1);
     const next = breaker.tryAcquire(100);
-    lost?.fail(); // too late: it counts no more
+    lost?.recordFailure(); // too late: it counts no more
     expect(breaker.state).toBe("half_open");
-    next?.succeed();
+    next?.recordSuccess();
     expect(breaker.state).toBe("closed");
   });
 
   it("takes no word from a call of before it opened", () => {
     const early = Array.from({ length: 7 }, () => breaker.tryAcquire(100));
-    for (const call of early.slice(0, 5)) call?.fail();
-    early[5]?.succeed();
+    for (const call of early.slice(0, 5)) call?.recordFailure();
+    early[5]?.recordSuccess();
     expect(breaker.state).toBe("open");
     clock.advance(1_000);
-    breaker.tryAcquire(100)?.succeed();
-    early[6]?.fail();
+    breaker.tryAcquire(100)?.recordSuccess();
+    early[6]?.recordFailure();
     expect([breaker.state, breaker.consecutiveFailures]).toEqual(["closed", 0]);
   });
 

@@ -19,18 +19,21 @@ const options = {
   method: "temperature",
 } as const;
 
-describe("calibrateCascade", () => {
-  const { tiers, labelled } = createSyntheticCascade(2_000, [12, 25, 60]);
+/** Relative tolerance of a temperature fitted on 600 samples. */
+const TEMPERATURE_TOLERANCE = 0.2;
 
-  it("fits to one part, tests on the other, and says for what", () => {
+describe("calibrateCascade", () => {
+  const { tiers, labeled } = createSyntheticCascade(2_000, [12, 25, 60]);
+
+  it("fits on one part of the samples, tests on the other, and reports the guarantee", () => {
     const {
-      split: parts,
+      split,
       risk,
       thresholds,
       tiers: calibrated,
-    } = calibrateCascade(tiers, labelled, options);
-    expect([parts.fit.length, parts.test.length]).toEqual([600, 1_400]);
-    expect(new Set([...parts.fit, ...parts.test]).size).toBe(2_000);
+    } = calibrateCascade(tiers, labeled, options);
+    expect(split).toMatchObject({ fit: { length: 600 }, test: { length: 1_400 } });
+    expect(new Set([...split.fit, ...split.test]).size).toBe(2_000);
     expect(risk).toMatchObject({
       what: "disagreement",
       epsilon: 0.1,
@@ -40,48 +43,39 @@ describe("calibrateCascade", () => {
     });
     expect(risk?.empiricalRisk).toBeLessThan(0.1);
     expect(thresholds).toHaveLength(2);
-    expect(thresholds.every((one) => one > 0 && one <= 1)).toBe(true);
-    expect(calibrated.map(({ calibration }) => calibration.temperature / 2)).toEqual(
-      [1, 1, 1].map(() => expect.closeTo(1, 0)),
-    ); // twice as sure as it should be
+    for (const threshold of thresholds) {
+      expect(threshold).toBeGreaterThan(0);
+      expect(threshold).toBeLessThanOrEqual(1);
+    }
+    // The synthetic logits have a temperature of 2.
+    for (const { calibration } of calibrated)
+      expect(Math.abs(calibration.temperature / 2 - 1)).toBeLessThan(TEMPERATURE_TOLERANCE);
   });
 
-  it("is the same for the same seed, and another for another", () => {
-    const of = (seed: number) => calibrateCascade(tiers, labelled, { ...options, seed });
-    expect(of(3)).toEqual(of(3));
-    expect(of(4).split.test).not.toEqual(of(3).split.test);
+  it("depends only on the seed", () => {
+    const calibrateWithSeed = (seed: number) =>
+      calibrateCascade(tiers, labeled, { ...options, seed });
+    expect(calibrateWithSeed(3)).toEqual(calibrateWithSeed(3));
+    expect(calibrateWithSeed(4).split.test).not.toEqual(calibrateWithSeed(3).split.test);
   });
 
-  it("loses accuracy within its bound, where that is what is stated", () => {
-    const { risk, riskControl: control } = calibrateCascade(tiers, labelled, {
+  it("keeps the loss of accuracy within its bound for the risk `accuracy`", () => {
+    const { risk, riskControl } = calibrateCascade(tiers, labeled, {
       ...options,
       what: "accuracy",
       epsilon: 0.05,
     });
     expect(risk?.what).toBe("accuracy");
     expect(risk?.empiricalRisk).toBeLessThan(0.05);
-    expect(control.chosen?.pValue).toBeLessThanOrEqual(0.1);
+    expect(riskControl.chosen?.pValue).toBeLessThanOrEqual(0.1);
   });
+});
 
-  it("tells how a bound could be reached that these samples cannot give, and sends all to the last tier only if asked", () => {
-    const { tiers: few, labelled: ofFew } = createSyntheticCascade(100, [12, 60]);
-    const bound = { ...options, epsilon: 0.01 };
-    expect(() => calibrateCascade(few, ofFew, bound)).toThrow(
-      expect.objectContaining({
-        code: "risk_not_reached",
-        remedy: expect.stringMatching(/Give 329 samples .* epsilon of 0\.\d+ or more/),
-      }),
-    );
-    const { thresholds, risk } = calibrateCascade(few, ofFew, {
-      ...bound,
-      allowLastTierOnly: true,
-    });
-    expect(thresholds).toEqual([1]);
-    expect(risk).toMatchObject({ empiricalRisk: 0, method: "last tier only" });
-  });
+describe("exits of a cascade", () => {
+  const { tiers, labeled } = createSyntheticCascade(2_000, [12, 25, 60]);
 
-  it("lets more exit for a larger risk while the next tier is saturated, and tells which", () => {
-    const { thresholds, whenSaturated } = calibrateCascade(tiers, labelled, {
+  it("have lower thresholds for a larger risk while the next tier is saturated", () => {
+    const { thresholds, whenSaturated } = calibrateCascade(tiers, labeled, {
       ...options,
       saturatedEpsilon: 0.2,
     });
@@ -94,32 +88,53 @@ describe("calibrateCascade", () => {
     expect(Math.max(...lower)).toBeGreaterThan(0);
   });
 
-  it("names the deadline where no exits hold it", () => {
-    expect(() => calibrateCascade(tiers, labelled, { ...options, deadlineMs: 1 })).toThrow(
-      expect.objectContaining({ detail: expect.stringContaining("deadline of 1 ms") }),
+  it("calibrates a single tier without exit and risk", () => {
+    const calibrated = calibrateCascade(tiers.slice(0, 1), labeled, options);
+    expect(calibrated).toMatchObject({ thresholds: [], tiers: { length: 1 } });
+    expect(calibrated.risk).toBeUndefined();
+  });
+});
+
+describe("an unattainable bound", () => {
+  const { tiers, labeled } = createSyntheticCascade(2_000, [12, 25, 60]);
+
+  it("is rejected with what would suffice, unless the last tier may answer everything", () => {
+    const { tiers: few, labeled: fewLabeled } = createSyntheticCascade(100, [12, 60]);
+    const bound = { ...options, epsilon: 0.01 };
+    expect(() => calibrateCascade(few, fewLabeled, bound)).toThrow(
+      expect.objectContaining({
+        code: "risk_not_reached",
+        remedy: expect.stringMatching(/\b329\b.*\b0\.\d+\b/),
+      }),
     );
+    const { thresholds, risk } = calibrateCascade(few, fewLabeled, {
+      ...bound,
+      allowLastTierOnly: true,
+    });
+    expect(thresholds).toEqual([1]);
+    expect(risk).toMatchObject({ empiricalRisk: 0, method: "last tier only" });
   });
 
-  it("calibrates a single tier, which has neither exit nor risk", () => {
-    const {
-      thresholds,
-      risk,
-      tiers: calibrated,
-    } = calibrateCascade(tiers.slice(0, 1), labelled, options);
-    expect([thresholds, risk, calibrated.length]).toEqual([[], undefined, 1]);
+  it("names the deadline if no exits meet it", () => {
+    expect(() => calibrateCascade(tiers, labeled, { ...options, deadlineMs: 1 })).toThrow(
+      expect.objectContaining({
+        code: "risk_not_reached",
+        detail: expect.stringMatching(/\bdeadline\b.*\b1 ms\b/),
+      }),
+    );
   });
 });
 
 describe("fitCalibration", () => {
-  const { tiers, labelled } = createSyntheticCascade(600, [12]);
+  const { tiers, labeled } = createSyntheticCascade(600, [12]);
   const samples = (tiers[0]?.outputs ?? []).map((outputs, index) => ({
     outputs,
-    truth: labelled.groundTruth[index] ?? "",
+    truth: labeled.groundTruth[index] ?? "",
   }));
   const outOfScope = { label: "oos", score: { kind: "energy" }, threshold: 1, scale: 2 } as const;
 
   it.each(CALIBRATION_METHODS)(
-    "by %s tells its method, and keeps the out-of-scope rule at the temperature that it was made with",
+    "identifies the method %s, and keeps the out-of-scope rule with its temperature",
     (method) => {
       const calibration = fitCalibration(method, { temperature: 1.7, outOfScope }, samples, LABELS);
       expect(calibrationMethodOf(calibration)).toBe(method);
@@ -130,48 +145,51 @@ describe("fitCalibration", () => {
     },
   );
 
-  it("takes the simplest method that is as good as the best in cross-validation", () => {
+  it("selects the simplest method that is as good as the best in cross-validation", () => {
     const { chosen, trials } = crossValidateMethods({ temperature: 1 }, samples, LABELS);
-    expect(chosen).toBe("temperature"); // by which the samples were made
+    expect(chosen).toBe("temperature"); // The samples differ from calibrated ones by a temperature.
     expect(trials.map(({ method }) => method)).toEqual([...CALIBRATION_METHODS]);
-    expect(
-      trials.every(
-        ({ nll, expectedCalibrationError }) => nll > 0 && nll < 1 && expectedCalibrationError < 0.2,
-      ),
-    ).toBe(true);
+    for (const { nll, expectedCalibrationError } of trials) {
+      expect(nll).toBeGreaterThan(0);
+      expect(nll).toBeLessThan(1);
+      expect(expectedCalibrationError).toBeLessThan(0.2);
+    }
   });
 
-  it("takes isotonic regression where a temperature cannot help", () => {
-    // Sure by 0.99 and right in 0.99 of the cases, sure by 0.6 and right in 0.05 of them: less often than by chance.
-    const made = Array.from({ length: 1_200 }, (_, index) => {
-      const [logit, isRight] =
+  it("selects isotonic regression if a temperature cannot help", () => {
+    // Half of the answers have a confidence and an accuracy of 0.99. The others have 0.6 and 0.05, which is less than chance.
+    const miscalibrated = Array.from({ length: 1_200 }, (_, index) => {
+      const [logit, isCorrect] =
         index % 2 === 0
           ? [Math.log(99 * 2), index % 200 !== 0]
           : [Math.log(1.5 * 2), index % 40 === 1];
-      const answered = Math.floor(index / 2) % 3;
-      const truth = isRight ? answered : (answered + 1 + (Math.floor(index / 6) % 2)) % 3;
+      const answer = Math.floor(index / 2) % 3;
+      const truth = isCorrect ? answer : (answer + 1 + (Math.floor(index / 6) % 2)) % 3;
       return {
         outputs: {
           logits: {
             datatype: "FP32",
             shape: [1, 3],
-            data: Float32Array.from(LABELS, (_, label) => (label === answered ? logit : 0)),
+            data: Float32Array.from(LABELS, (_, label) => (label === answer ? logit : 0)),
           },
         } as const,
         truth: LABELS[truth] ?? "",
       };
     });
-    expect(crossValidateMethods({ temperature: 1 }, made, LABELS).chosen).toBe("isotonic");
+    expect(crossValidateMethods({ temperature: 1 }, miscalibrated, LABELS).chosen).toBe("isotonic");
   });
 });
 
 describe("validateRiskBound", () => {
-  it("finds that the bound holds as often as it is promised, where it is used to the full", () => {
-    const { tiers, labelled } = createSyntheticCascade(800, [12, 60]);
-    const { halves, draws } = validateRiskBound(tiers, labelled, { ...options, splits: 30 });
-    expect([halves.splits, draws.splits, draws.unreached]).toEqual([30, 30, 0]);
+  it("finds that the bound holds at least as often as guaranteed, with exits that use it fully", () => {
+    const { tiers, labeled } = createSyntheticCascade(800, [12, 60]);
+    const { halves, draws } = validateRiskBound(tiers, labeled, { ...options, splits: 30 });
+    expect({ halves, draws }).toMatchObject({
+      halves: { splits: 30 },
+      draws: { splits: 30, unreached: 0 },
+    });
     expect(draws.heldShare).toBeGreaterThanOrEqual(0.9);
-    expect(draws.meanRisk).toBeGreaterThan(0.05); // else the bound held because nothing exited
+    expect(draws.meanRisk).toBeGreaterThan(0.05); // Otherwise the bound would hold only because nothing exits early.
     expect(halves.heldShare).toBeGreaterThan(0.7);
     expect(halves.meanEarlyShare).toBeGreaterThan(0.2);
     expect(halves.largestRisk).toBeGreaterThanOrEqual(halves.p95Risk);
@@ -179,24 +197,25 @@ describe("validateRiskBound", () => {
 });
 
 describe("computeCalibrationCurves", () => {
-  const { tiers, labelled } = createSyntheticCascade(1_000, [12, 60]);
-  const cascade = calibrateCascade(tiers, labelled, options);
-  const curves = computeCalibrationCurves(tiers, cascade, labelled, undefined, options);
+  const { tiers, labeled } = createSyntheticCascade(1_000, [12, 60]);
+  const cascade = calibrateCascade(tiers, labeled, options);
+  const curves = computeCalibrationCurves(tiers, cascade, labeled, undefined, options);
 
-  it("have the reliability before and after, and the cascade from nothing to everything answered early", () => {
+  it("contains the reliability before and after, and the cascade from no exits to all exits", () => {
     const [first] = curves.reliability;
     expect(first?.after.expectedCalibrationError).toBeLessThan(
       first?.before.expectedCalibrationError ?? 0,
     );
     expect(first?.after.bins.reduce((sum, { samples }) => sum + samples, 0)).toBe(700);
     const coverages = curves.cascade.map(({ coverage }) => coverage);
-    expect([coverages[0], coverages.at(-1)]).toEqual([0, 1]);
+    expect(coverages[0]).toBe(0);
+    expect(coverages.at(-1)).toBe(1);
     expect(coverages).toEqual(coverages.toSorted((a, b) => a - b));
     expect(curves.chosen?.risk).toBeCloseTo(cascade.risk?.empiricalRisk ?? 1, 5);
     expect(curves.alone.map(({ tier }) => tier)).toEqual(["tier-0", "tier-1"]);
   });
 
-  it("are drawn as one page without scripts, each plot with a title and a description", () => {
+  it("renders as one page without scripts, each plot with a title and a description", () => {
     const page = renderCalibrationReport({
       model: "a<b",
       risk: cascade.risk,

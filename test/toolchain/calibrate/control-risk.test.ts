@@ -1,7 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { controlRisk, findAttainableBound } from "../../../src/toolchain/calibrate/control-risk.ts";
 import { buildThresholdPath } from "../../../src/toolchain/calibrate/threshold-path.ts";
-import { simulateCascade } from "../../../src/toolchain/calibrate/simulate-cascade.ts";
+import type { RiskKind } from "../../../src/toolchain/calibrate/p-values.ts";
+import {
+  simulateCascade,
+  type Thresholds,
+} from "../../../src/toolchain/calibrate/simulate-cascade.ts";
 import { createAnswer, createProfiledTier } from "./synthetic-cascade.ts";
 
 const all = (count: number) => Array.from({ length: count }, (_, sample) => sample);
@@ -23,62 +27,49 @@ describe("simulateCascade", () => {
     createAnswer("oos", 1, true),
   ]);
   const truth = ["a", "b", "b", "oos", "a"];
+  const simulate = (
+    thresholds: Thresholds,
+    { riskKind = "disagreement" as RiskKind, deadlineMs = 1_000, groundTruth = truth } = {},
+  ) => simulateCascade([edge, region], thresholds, all(5), groundTruth, riskKind, deadlineMs);
 
-  it("counts what is answered otherwise than by the last tier, a verdict of it included", () => {
-    const {
-      counts: losses,
-      shares,
-      accuracy,
-      meanCost,
-      meanMs,
-    } = simulateCascade([edge, region], [0.8], all(5), truth, "disagreement", 1_000);
-    expect(losses).toEqual({ samples: 5, losses: 2, wins: 0 });
-    expect(shares).toEqual([0.6, 0.4]);
-    expect([accuracy, meanCost, meanMs]).toEqual([1, 1 + 0.4 * 10, 1 + 0.4 * 10]);
+  it("counts disagreements with the last tier, including its out-of-scope verdicts", () => {
+    expect(simulate([0.8])).toMatchObject({
+      counts: { samples: 5, losses: 2, wins: 0 },
+      shares: [0.6, 0.4],
+      accuracy: 1,
+      meanCost: 1 + 0.4 * 10,
+      meanMs: 1 + 0.4 * 10,
+    });
   });
 
-  it("counts for the accuracy what is lost and what is won", () => {
-    expect(simulateCascade([edge, region], [0.8], all(5), truth, "accuracy", 1_000).counts).toEqual(
-      {
-        samples: 5,
-        losses: 0,
-        wins: 2,
-      },
-    );
-    expect(
-      simulateCascade(
-        [edge, region],
-        [0.8],
-        all(5),
-        ["a", "a", "b", "oos", "oos"],
-        "accuracy",
-        1_000,
-      ).counts,
-    ).toEqual({ samples: 5, losses: 2, wins: 0 });
+  it("counts losses and wins for the risk `accuracy`", () => {
+    expect(simulate([0.8], { riskKind: "accuracy" }).counts).toEqual({
+      samples: 5,
+      losses: 0,
+      wins: 2,
+    });
+    const groundTruth = ["a", "a", "b", "oos", "oos"];
+    expect(simulate([0.8], { riskKind: "accuracy", groundTruth }).counts).toEqual({
+      samples: 5,
+      losses: 2,
+      wins: 0,
+    });
   });
 
-  it("tells for how many the deadline may be too short", () => {
-    expect(
-      simulateCascade([edge, region], [0.8], all(5), truth, "accuracy", 21).deadlineMissShare,
-    ).toBe(0.4);
-    expect(
-      simulateCascade([edge, region], [0.8], all(5), truth, "accuracy", 22).deadlineMissShare,
-    ).toBe(0);
+  it("reports the share of samples that may miss the deadline", () => {
+    expect(simulate([0.8], { deadlineMs: 21 }).deadlineMissShare).toBe(0.4);
+    expect(simulate([0.8], { deadlineMs: 22 }).deadlineMissShare).toBe(0);
   });
 
-  it("lets confidences of the threshold's own value exit together", () => {
-    expect(
-      simulateCascade([edge, region], [0.9], all(5), truth, "disagreement", 1_000).shares[0],
-    ).toBe(0.6);
-    expect(
-      simulateCascade([edge, region], [0.900001], all(5), truth, "disagreement", 1_000).shares[0],
-    ).toBe(0);
+  it("accepts confidences equal to the threshold", () => {
+    expect(simulate([0.9]).shares[0]).toBe(0.6);
+    expect(simulate([0.900001]).shares[0]).toBe(0);
   });
 });
 
 describe("controlRisk", () => {
   const count = 200;
-  /** The i-th is sure by i / count, and wrong below one half. */
+  /** Sample i has the confidence i / count, and its answer is wrong below one half. */
   const edge = createProfiledTier(
     "edge",
     1,
@@ -91,19 +82,19 @@ describe("controlRisk", () => {
   );
   const truth = all(count).map(() => "a");
 
-  it("goes down to where the risk is still surely allowed, and not past the first vector that fails", () => {
+  it("chooses the cheapest thresholds before the first failure on the path", () => {
     const order = buildThresholdPath([edge, region], all(count), truth, options);
     const { path, chosen } = controlRisk([edge, region], order, all(count), truth, options);
     expect(chosen?.isValid).toBe(true);
     expect(chosen?.pValue).toBeLessThanOrEqual(0.1);
     expect(chosen?.risk).toBeLessThan(0.1);
     const [threshold = 0] = chosen?.thresholds ?? [];
-    expect(threshold).toBeLessThan(0.5); // some of the wrong ones as well
-    expect(threshold).toBeGreaterThan(0.4); // not 0.1 of all
+    expect(threshold).toBeLessThan(0.5); // Some wrong answers exit as well.
+    expect(threshold).toBeGreaterThan(0.4); // Fewer than 0.1 of all answers are wrong.
     expect(path.map(({ isValid }) => isValid).indexOf(false)).toBe(path.length - 1);
   });
 
-  it("stops at the first failure, though a later vector would pass", () => {
+  it("stops at the first failure, even if later thresholds would pass", () => {
     const { path, chosen } = controlRisk(
       [edge, region],
       [[0.9], [0], [0.6]],
@@ -118,7 +109,7 @@ describe("controlRisk", () => {
     ).toEqual([0.6]);
   });
 
-  it("tells what would reach a bound that is not reached", () => {
+  it("reports what would suffice for an unattainable bound", () => {
     const few = all(20);
     const control = controlRisk([edge, region], [[0.9]], few, truth, { ...options, epsilon: 0.01 });
     expect(control.chosen).toBeUndefined();
@@ -133,10 +124,10 @@ describe("controlRisk", () => {
 
 describe("buildThresholdPath", () => {
   const count = 100;
-  const sure = (label: string) =>
+  const createAnswers = (label: string) =>
     all(count).map((sample) => createAnswer(sample % 10 === 0 ? "b" : label, sample / count));
   const [small, middle, top] = [
-    createProfiledTier("small", 1, sure("a")),
+    createProfiledTier("small", 1, createAnswers("a")),
     createProfiledTier(
       "middle",
       5,
@@ -150,46 +141,36 @@ describe("buildThresholdPath", () => {
   ];
   const truth = all(count).map(() => "a");
 
-  it("begins where hardly anything exits, and grows cheaper step by step, over all tiers together", () => {
+  const simulate = (thresholds: Thresholds, deadlineMs = 1_000) =>
+    simulateCascade(
+      [small, middle, top],
+      thresholds,
+      all(count),
+      truth,
+      "disagreement",
+      deadlineMs,
+    );
+
+  it("starts with few exits and becomes cheaper with each step, over all tiers together", () => {
     const order = buildThresholdPath([small, middle, top], all(count), truth, options);
-    const costs = order.map(
-      (thresholds) =>
-        simulateCascade([small, middle, top], thresholds, all(count), truth, "disagreement", 1_000)
-          .meanCost,
-    );
-    expect(
-      simulateCascade(
-        [small, middle, top],
-        order[0] ?? [],
-        all(count),
-        truth,
-        "disagreement",
-        1_000,
-      ).shares[2],
-    ).toBeGreaterThan(0.9);
-    expect(order).not.toContainEqual([1, 1]); // nothing would exit
+    const costs = order.map((thresholds) => simulate(thresholds).meanCost);
+    expect(simulate(order[0] ?? []).shares[2]).toBeGreaterThan(0.9);
+    expect(order).not.toContainEqual([1, 1]); // These thresholds allow no exit.
     expect(costs).toEqual(costs.toSorted((a, b) => b - a));
-    const free = order.filter(
-      (thresholds) =>
-        simulateCascade([small, middle, top], thresholds, all(count), truth, "disagreement", 1_000)
-          .counts.losses === 0,
-    );
-    expect(free.some(([, ofMiddle]) => (ofMiddle ?? 1) < 0.05)).toBe(true); // the middle tier, which is never wrong, may take all
+    // The middle tier is never wrong, so that it may answer everything without losses.
+    const lossless = order.filter((thresholds) => simulate(thresholds).counts.losses === 0);
+    const middleThresholds = lossless.map(([, threshold]) => threshold ?? 1);
+    expect(Math.min(...middleThresholds)).toBeLessThan(0.05);
   });
 
-  it("leaves out what the deadline has no time for", () => {
+  it("omits thresholds whose tiers miss the deadline", () => {
     const order = buildThresholdPath([small, middle, top], all(count), truth, {
       ...options,
       deadlineMs: 50,
     });
     expect(order.length).toBeGreaterThan(0);
-    expect(
-      order.every(
-        (thresholds) =>
-          simulateCascade([small, middle, top], thresholds, all(count), truth, "disagreement", 50)
-            .deadlineMissShare <= 0.01,
-      ),
-    ).toBe(true);
+    const missShares = order.map((thresholds) => simulate(thresholds, 50).deadlineMissShare);
+    expect(Math.max(...missShares)).toBeLessThanOrEqual(0.01);
     expect(
       buildThresholdPath([small, middle, top], all(count), truth, { ...options, deadlineMs: 1 }),
     ).toEqual([]);

@@ -4,7 +4,7 @@ import { selectExitThreshold } from "../../../src/toolchain/calibrate/exit-thres
 const row = (...logits: number[]) => Float32Array.from(logits);
 
 describe("selectExitThreshold", () => {
-  /** Sure and right twice, less sure and wrong, unsure and right. */
+  /** Two confident right answers, a less confident wrong answer, and an unconfident right one. */
   const rows = [
     { label: 0, logits: row(9, 0) },
     { label: 0, logits: row(8, 0) },
@@ -13,7 +13,7 @@ describe("selectExitThreshold", () => {
   ];
   const perfect = [row(1, 0), row(1, 0), row(0, 1), row(0, 1)];
 
-  it("takes as much as the bound allows", () => {
+  it("has the largest coverage that the bound allows", () => {
     expect(selectExitThreshold(rows, 1, perfect, 0)).toMatchObject({
       coverage: 0.5,
       lossPoints: -0,
@@ -24,7 +24,7 @@ describe("selectExitThreshold", () => {
     });
   });
 
-  it("counts what the first tier gets right where the next does not", () => {
+  it("counts answers that are right where the next tier is wrong", () => {
     const alwaysWrong = rows.map(({ label }) => (label === 0 ? row(0, 1) : row(1, 0)));
     expect(selectExitThreshold(rows, 1, alwaysWrong, 0)).toMatchObject({
       coverage: 1,
@@ -32,14 +32,14 @@ describe("selectExitThreshold", () => {
     });
   });
 
-  it("gives a confidence that all whom it counts reach", () => {
+  it("returns a confidence that every counted sample reaches", () => {
     const { confidence } = selectExitThreshold(rows, 1, perfect, 0);
-    const ofSecond = 1 / (1 + Math.exp(-8));
-    expect(confidence).toBeLessThanOrEqual(ofSecond);
+    const secondConfidence = 1 / (1 + Math.exp(-8));
+    expect(confidence).toBeLessThanOrEqual(secondConfidence);
     expect(confidence).toBeGreaterThan(1 / (1 + Math.exp(-3)));
   });
 
-  it("takes nothing where the first answers are worse than the bound", () => {
+  it("accepts nothing if the most confident answers exceed the bound", () => {
     expect(selectExitThreshold([{ label: 1, logits: row(5, 0) }], 1, [row(0, 5)], 0)).toEqual({
       confidence: 1,
       coverage: 0,

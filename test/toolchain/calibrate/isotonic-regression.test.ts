@@ -8,35 +8,33 @@ import {
 } from "../../../src/toolchain/calibrate/isotonic-regression.ts";
 
 const confidenceSamples = (...pairs: (readonly [number, boolean])[]): ConfidenceSample[] =>
-  pairs.map(([confidence, isCorrect]) => ({ confidence, isCorrect: isCorrect }));
-const anyConfidenceSamples = fc.array(
+  pairs.map(([confidence, isCorrect]) => ({ confidence, isCorrect }));
+const confidenceSamplesArbitrary = fc.array(
   fc.record({ confidence: fc.double({ min: 0, max: 1, noNaN: true }), isCorrect: fc.boolean() }),
   { minLength: 1, maxLength: 60 },
 );
 
 describe("poolAdjacentViolators", () => {
-  it("pools what is less often right though surer", () => {
+  it("pools blocks with a higher confidence but a lower accuracy", () => {
     const blocks = poolAdjacentViolators(
       confidenceSamples([0.1, false], [0.2, true], [0.3, false], [0.9, true]),
     );
-    expect(blocks.map(({ right, count }) => [right, count])).toEqual([
-      [0, 1],
-      [1, 2],
-      [1, 1],
+    expect(blocks).toMatchObject([
+      { correct: 0, count: 1 },
+      { correct: 1, count: 2 },
+      { correct: 1, count: 1 },
     ]);
   });
 
-  it("gives the shares with the least squared error of all that ascend: a block is never better cut in two (property)", () => {
+  it("returns blocks of strictly ascending accuracy that cover all samples (property)", () => {
     fc.assert(
-      fc.property(anyConfidenceSamples, (all) => {
-        const blocks = poolAdjacentViolators(all);
-        const shares = blocks.map(({ right, count }) => right / count);
-        expect(
-          shares.every((share, index) => index === 0 || share > (shares[index - 1] ?? 0)),
-        ).toBe(true);
-        expect(blocks.reduce((sum, { count }) => sum + count, 0)).toBe(all.length);
-        expect(blocks.reduce((sum, { right }) => sum + right, 0)).toBe(
-          all.filter(({ isCorrect: isRight }) => isRight).length,
+      fc.property(confidenceSamplesArbitrary, (samples) => {
+        const blocks = poolAdjacentViolators(samples);
+        const accuracies = blocks.map(({ correct, count }) => correct / count);
+        expect(accuracies).toEqual([...new Set(accuracies)].toSorted((a, b) => a - b));
+        expect(blocks.reduce((sum, { count }) => sum + count, 0)).toBe(samples.length);
+        expect(blocks.reduce((sum, { correct }) => sum + correct, 0)).toBe(
+          samples.filter(({ isCorrect }) => isCorrect).length,
         );
       }),
     );
@@ -44,31 +42,24 @@ describe("poolAdjacentViolators", () => {
 });
 
 describe("fitIsotonic", () => {
-  it("ascends, strictly in what goes in, and is never certain before 1 (property)", () => {
+  it("ascends, strictly in its inputs, and stays between 0 and 1 (property)", () => {
     fc.assert(
       fc.property(
-        anyConfidenceSamples,
+        confidenceSamplesArbitrary,
         fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 2, maxLength: 20 }),
-        (all, values) => {
-          const map = fitIsotonic(all);
-          expect(
-            map.confidence.every(
-              (one, index) => index === 0 || one > (map.confidence[index - 1] ?? 0),
-            ),
-          ).toBe(true);
+        (samples, values) => {
+          const map = fitIsotonic(samples);
+          expect(map.confidence).toEqual([...new Set(map.confidence)].toSorted((a, b) => a - b));
           const mapped = values.toSorted((a, b) => a - b).map((value) => applyIsotonic(map, value));
-          expect(
-            mapped.every(
-              (one, index) =>
-                one > 0 && one < 1 && (index === 0 || one >= (mapped[index - 1] ?? 0)),
-            ),
-          ).toBe(true);
+          expect(mapped).toEqual(mapped.toSorted((a, b) => a - b));
+          expect(Math.min(...mapped)).toBeGreaterThan(0);
+          expect(Math.max(...mapped)).toBeLessThan(1);
         },
       ),
     );
   });
 
-  it("says how often answers of a confidence are right", () => {
+  it("returns the accuracy of answers with a confidence", () => {
     const map = fitIsotonic(
       Array.from({ length: 1_000 }, (_, index) => ({ confidence: 0.9, isCorrect: index % 10 < 6 })),
     );

@@ -1,4 +1,4 @@
-// Tiers that are made up: how sure each is says how often it is right, as far as it is told to.
+// Creates synthetic tiers whose confidence determines their accuracy.
 import type { TierPrediction } from "../../../src/cascade/calibration.ts";
 import type {
   UncalibratedTier,
@@ -9,28 +9,29 @@ import { createRandom } from "../../bench/lib/random.ts";
 
 export const LABELS = ["a", "b", "c"];
 
-/** @param sharpness by tier: the larger, the more often it is right; each tier is twice as sure as it should be */
+/** @param sharpness accuracy of each tier, higher is better; all tiers are overconfident with a temperature of 2 */
 export function createSyntheticCascade(
   samples: number,
   sharpness: readonly number[],
   seed = 5,
-): { readonly tiers: readonly UncalibratedTier[]; readonly labelled: LabeledSamples } {
+): { readonly tiers: readonly UncalibratedTier[]; readonly labeled: LabeledSamples } {
   const { next } = createRandom(seed);
-  const truth = Array.from({ length: samples }, () => LABELS[Math.floor(3 * next())] ?? "a");
+  const groundTruth = Array.from({ length: samples }, () => LABELS[Math.floor(3 * next())] ?? "a");
   const tiers = sharpness.map((sharp, position): UncalibratedTier => ({
     id: `tier-${position}`,
     calibration: { temperature: 1 },
     profile: { cost: 10 ** position, meanMs: 10 ** position, p99Ms: 2 * 10 ** position },
-    outputs: truth.map((label) => {
+    outputs: groundTruth.map((label) => {
       const evidence = sharp * next();
-      // -log(-log u) is Gumbel noise: the largest of evidence and noise is the true label with the softmax's chance
+      // -log(-log u) is Gumbel noise, with which the maximum is the true label with its softmax probability.
       const logits = LABELS.map(
-        (one) => 2 * ((one === label ? evidence : 0) - Math.log(-Math.log(Math.max(1e-9, next())))),
+        (candidate) =>
+          2 * ((candidate === label ? evidence : 0) - Math.log(-Math.log(Math.max(1e-9, next())))),
       );
       return { logits: { datatype: "FP32", shape: [1, 3], data: Float32Array.from(logits) } };
     }),
   }));
-  return { tiers, labelled: { labels: LABELS, groundTruth: truth } };
+  return { tiers, labeled: { labels: LABELS, groundTruth } };
 }
 
 export const createAnswer = (

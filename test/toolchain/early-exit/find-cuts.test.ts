@@ -1,4 +1,4 @@
-// Where graphs narrow to one value, and what is in front of it.
+// Cut points: dominating values of graphs, and the work before each.
 import { describe, expect, it } from "vitest";
 import { findCuts, selectProposals } from "../../../src/toolchain/early-exit/find-cuts.ts";
 import { findDominatingValues } from "../../../src/toolchain/early-exit/dominating-values.ts";
@@ -20,8 +20,8 @@ const ids = (rows: number, length: number): NamedTensors => {
   return { ids: tensor, attention_mask: tensor };
 };
 
-describe("narrow values", () => {
-  it("are those around a residual block, and none within it", () => {
+describe("findDominatingValues", () => {
+  it("finds the values around a residual block, and none within it", () => {
     expect(findDominatingValues(residualModel())).toEqual([
       "c0",
       "stem",
@@ -35,7 +35,7 @@ describe("narrow values", () => {
     ]);
   });
 
-  it("do not count what follows from an input without parameters, such as a mask", () => {
+  it("ignores values that follow from an input without parameters, such as a mask", () => {
     expect(findDominatingValues(maskedModel())).toEqual([
       "embedded",
       "m1",
@@ -47,7 +47,7 @@ describe("narrow values", () => {
     ]);
   });
 
-  it("leave out what no output needs", () => {
+  it("ignores values that no output needs", () => {
     const net = model({
       inputs: ["x: float [N, 2]"],
       outputs: ["y: float [N, 2]"],
@@ -62,7 +62,7 @@ describe("narrow values", () => {
     expect(findDominatingValues(net)).toEqual(["a", "b"]);
   });
 
-  it("are none where two ways lead to the output", () => {
+  it("finds no value if two paths lead to the output", () => {
     const net = model({
       inputs: ["x: float [N, 2]"],
       outputs: ["y: float [N, 2]"],
@@ -74,13 +74,13 @@ describe("narrow values", () => {
 });
 
 describe("findCuts", () => {
-  it("tells the share of the computation, the shape, and the bytes of a row", async () => {
+  it("returns share of work, shape, and bytes per row", async () => {
     const cuts = await findCuts(runtime, residualModel(), {
       singleRow: pixels(1),
       multipleRows: pixels(3),
     });
     const macs = [6 * 27 * 64, 2 * 6 * 54 * 64, 8 * 54 * 16, 8 * 4];
-    const total = macs.reduce((sum, one) => sum + one, 0);
+    const total = macs.reduce((sum, layerMacs) => sum + layerMacs, 0);
     const stem = cuts.find(({ value }) => value === "stem");
     expect(stem).toEqual({
       value: "stem",
@@ -96,15 +96,17 @@ describe("findCuts", () => {
     });
   });
 
-  it("proposes the smallest value with the same computation in front, of equal ones the last", async () => {
+  it("proposes the smallest of the values with equal work before them, and of equal values the last", async () => {
     const cuts = await findCuts(runtime, residualModel(), {
       singleRow: pixels(1),
       multipleRows: pixels(3),
     });
     expect(selectProposals(cuts).map(({ value }) => value)).toEqual(["stem", "pool", "flat"]);
   });
+});
 
-  it("puts the views of an image side by side in one row, where they follow each other", async () => {
+describe("findCuts with variable dimensions", () => {
+  it("joins the views of an image in one row if they are adjacent", async () => {
     const inputs = {
       singleRow: pixels(1),
       multipleRows: {
@@ -129,7 +131,7 @@ describe("findCuts", () => {
     expect(await findCuts(runtime, mirroredViewsModel("blocked"), inputs)).toEqual([]);
   });
 
-  it("takes no tokens for views, though texts of one length were tried", async () => {
+  it("does not mistake tokens for views, even if all probe texts have one length", async () => {
     const inputs = (rows: number): NamedTensors => ({
       ids: { datatype: "INT64", shape: [rows, 3], data: new BigInt64Array(rows * 3).fill(1n) },
     });
@@ -140,7 +142,7 @@ describe("findCuts", () => {
     expect(cuts.map(({ value }) => value)).toEqual(["apart", "mean", "row"]);
   });
 
-  it("counts what has to go besides, and knows what differs between requests", async () => {
+  it("counts further inputs, and marks dimensions that vary between requests", async () => {
     const cuts = await findCuts(runtime, maskedModel(), {
       singleRow: ids(1, 3),
       multipleRows: ids(4, 5),
@@ -155,6 +157,7 @@ describe("findCuts", () => {
       besides: [],
       bytesPerRow: 4,
     });
-    expect(cuts.some(({ value }) => value === "embedded")).toBe(false); // nothing is computed before it
+    // No work precedes the embedding.
+    expect(cuts.map(({ value }) => value)).not.toContain("embedded");
   });
 });

@@ -1,20 +1,20 @@
-// Small networks to cut in two: with a residual block, with a transformer's mask, and one that looks at an image and its mirror image.
+// Test models for cutting: with a residual block, with a transformer's mask, and with two views of an image.
 import type { Model } from "../../../src/toolchain/onnx/model-file.ts";
 import { makeIntAttribute } from "../../../src/toolchain/onnx/nodes.ts";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 import { floatTensor, int64Tensor, intListAttribute, model, node } from "../onnx/model-builders.ts";
 
 const random = (name: string, dims: readonly number[], seed: number) => {
-  const next = seededRandom(seed);
+  const draw = seededRandom(seed);
   return floatTensor(
     name,
-    Array.from({ length: dims.reduce((product, size) => product * size, 1) }, () => next() - 0.5),
+    Array.from({ length: dims.reduce((product, size) => product * size, 1) }, () => draw() - 0.5),
     dims,
   );
 };
 const same = intListAttribute("pads", [1, 1, 1, 1]);
 
-/** `x` FP32 [N, 3, 8, 8] to `logits` [N, 4]: it narrows behind `stem`, around the block's sum, and behind `last`. */
+/** From `x` FP32 [N, 3, 8, 8] to `logits` [N, 4]. It can be cut after `stem`, around the block's sum, and after `last`. */
 export const residualModel = (): Model =>
   model({
     inputs: ["x: float [N, 3, 8, 8]"],
@@ -46,7 +46,7 @@ export const residualModel = (): Model =>
     ],
   });
 
-/** `ids` and `attention_mask` [N, T] to `logits` [N, 2]: two layers, both of which read the mask. */
+/** From `ids` and `attention_mask` [N, T] to `logits` [N, 2], with two layers that both read the mask. */
 export const maskedModel = (): Model =>
   model({
     inputs: ["ids: int64 [N, T]", "attention_mask: int64 [N, T]"],
@@ -74,12 +74,12 @@ export const maskedModel = (): Model =>
   });
 
 /**
- * `x` FP32 [N, 3, 8, 8] to `logits` [N, 4], the mean of those of the image and its mirror image.
- * @param views of an image below each other, or all images above all mirror images
- * @param inEightBits whether the graph has `stem` in 8 bits, as `eighth`, before it reads it
+ * From `x` FP32 [N, 3, 8, 8] to `logits` [N, 4], the mean of the logits of the image and its mirror image.
+ * @param views `adjacent` has both views of an image next to each other; `blocked` has all images before all mirror images
+ * @param isQuantized whether the graph quantizes `stem` to 8 bits and reads it dequantized, as `eighth`
  */
-export function mirroredViewsModel(views: "adjacent" | "blocked", inEightBits = false): Model {
-  const below = views === "adjacent";
+export function mirroredViewsModel(views: "adjacent" | "blocked", isQuantized = false): Model {
+  const isAdjacent = views === "adjacent";
   const zero = { ...floatTensor("zero", [0], []), dataType: 2, rawData: Uint8Array.of(3) };
   return model({
     inputs: ["x: float [N, 3, 8, 8]"],
@@ -97,11 +97,11 @@ export function mirroredViewsModel(views: "adjacent" | "blocked", inEightBits = 
       int64Tensor("one", [1]),
       int64Tensor("first", [0]),
       int64Tensor("images", [-1, 3, 8, 8]),
-      int64Tensor("answers", below ? [-1, 2, 4] : [2, -1, 4]),
+      int64Tensor("answers", isAdjacent ? [-1, 2, 4] : [2, -1, 4]),
     ],
     nodes: [
       node("Slice x start end columns step -> flipped"),
-      ...(below
+      ...(isAdjacent
         ? [
             node("Unsqueeze x one -> straight"),
             node("Unsqueeze flipped one -> mirrored"),
@@ -111,7 +111,7 @@ export function mirroredViewsModel(views: "adjacent" | "blocked", inEightBits = 
         : [node("Concat x flipped -> views", [makeIntAttribute("axis", 0)])]),
       node("Conv views w0 -> c0", [same]),
       node("Relu c0 -> stem"),
-      ...(inEightBits
+      ...(isQuantized
         ? [
             node("QuantizeLinear stem scale zero -> q"),
             node("DequantizeLinear q scale zero -> eighth"),
@@ -123,13 +123,13 @@ export function mirroredViewsModel(views: "adjacent" | "blocked", inEightBits = 
       node("Flatten mean -> flat"),
       node("MatMul flat w2 -> rows"),
       node("Reshape rows answers -> apart"),
-      node(`ReduceMean apart ${below ? "one" : "first"} -> averaged`),
-      node(`Squeeze averaged ${below ? "one" : "first"} -> logits`),
+      node(`ReduceMean apart ${isAdjacent ? "one" : "first"} -> averaged`),
+      node(`Squeeze averaged ${isAdjacent ? "one" : "first"} -> logits`),
     ],
   });
 }
 
-/** `ids` [N, T] to `logits` [N, 2]: its layer computes on all tokens of all rows below each other. */
+/** From `ids` [N, T] to `logits` [N, 2]. Its layer computes on the concatenated tokens of all rows. */
 export const flatModel = (): Model =>
   model({
     inputs: ["ids: int64 [N, T]"],

@@ -1,4 +1,4 @@
-// A graph in two stages gives what the whole gives: exactly with the value in FP32, closely in 8 bits.
+// Stages: a graph in two stages gives the whole graph's outputs, exactly in FP32 and closely in 8 bits.
 import { describe, expect, it } from "vitest";
 import { chooseActivationQuantization } from "../../../src/toolchain/early-exit/activation-quantization.ts";
 import { findCuts } from "../../../src/toolchain/early-exit/find-cuts.ts";
@@ -34,12 +34,12 @@ const int64 = (shape: readonly number[], data: readonly number[]) => ({
   shape,
   data: BigInt64Array.from(data, BigInt),
 });
-const texts: NamedTensors = {
+const twoTexts: NamedTensors = {
   ids: int64([2, 3], [1, 2, 3, 4, 5, 0]),
   attention_mask: int64([2, 3], [1, 1, 1, 1, 1, 0]),
 };
 const [images = {}] = generateInputs([{ name: "x", datatype: "FP32", shape: [-1, 3, 8, 8] }]);
-const one: NamedTensors = { ids: int64([1, 2], [1, 2]), attention_mask: int64([1, 2], [1, 1]) };
+const oneText: NamedTensors = { ids: int64([1, 2], [1, 2]), attention_mask: int64([1, 2], [1, 1]) };
 
 const severalImages: NamedTensors = {
   x: {
@@ -49,16 +49,16 @@ const severalImages: NamedTensors = {
   },
 };
 
-const nets: readonly (readonly [string, () => Model, NamedTensors, NamedTensors])[] = [
+const graphs: readonly (readonly [string, () => Model, NamedTensors, NamedTensors])[] = [
   ["with a residual block", residualModel, images, severalImages],
-  ["with a mask", maskedModel, one, texts],
-  ["of an image and its mirror image", () => mirroredViewsModel("adjacent"), images, severalImages],
-  ["of both in 8 bits", () => mirroredViewsModel("adjacent", true), images, severalImages],
+  ["with a mask", maskedModel, oneText, twoTexts],
+  ["with two views", () => mirroredViewsModel("adjacent"), images, severalImages],
+  ["with two views in 8 bits", () => mirroredViewsModel("adjacent", true), images, severalImages],
 ];
 
-const numbers = (tensor: NamedTensors[string] | undefined): number[] =>
+const toNumbers = (tensor: NamedTensors[string] | undefined): number[] =>
   tensor === undefined || tensor.datatype === "BYTES" ? [] : Array.from(tensor.data, Number);
-const headOf = (width: number, grid: number) => ({
+const createHead = (width: number, grid: number) => ({
   grid,
   layers: [
     {
@@ -70,117 +70,114 @@ const headOf = (width: number, grid: number) => ({
   ],
 });
 
-async function stagesAt(
-  net: () => Model,
-  place: CutTensor,
-  values: NamedTensors,
-  crossing: ActivationQuantization,
+/** Runs both stages of a graph that is cut at a value, and the features that a head reads there. */
+async function runStages(
+  createModel: () => Model,
+  cut: CutTensor,
+  inputs: NamedTensors,
+  quantization: ActivationQuantization,
   grid = 1,
 ) {
-  const { graph, outputs } = buildFeatureGraph(net(), [place], grid);
-  const row = (await run(graph, values))[outputs[0] ?? ""];
-  const first = await run(
-    buildFirstStage(net(), place, headOf(row?.shape[1] ?? 0, grid), crossing),
-    values,
-  );
-  return {
-    row,
-    first,
-    rest: await run(buildSecondStage(net(), place, crossing), { ...values, ...first }),
-  };
+  const { graph, outputs } = buildFeatureGraph(createModel(), [cut], grid);
+  const features = (await run(graph, inputs))[outputs[0] ?? ""];
+  const head = createHead(features?.shape[1] ?? 0, grid);
+  const first = await run(buildFirstStage(createModel(), cut, head, quantization), inputs);
+  const second = await run(buildSecondStage(createModel(), cut, quantization), {
+    ...inputs,
+    ...first,
+  });
+  return { features, first, second };
 }
 
-describe.each(nets)("stages of a graph %s", (_what, net, single, several) => {
-  it("give the whole's numbers at every cut, where the value crosses in FP32", async () => {
-    const whole = await run(serializeModel(net()), several);
-    const cuts = await findCuts(runtime, net(), { singleRow: single, multipleRows: several });
+describe.each(graphs)("stages of a graph %s", (_name, createModel, singleRow, multipleRows) => {
+  it("give the whole graph's outputs at every cut if the value crosses in FP32", async () => {
+    const whole = await run(serializeModel(createModel()), multipleRows);
+    const cuts = await findCuts(runtime, createModel(), { singleRow, multipleRows });
     expect(cuts.length).toBeGreaterThan(3);
-    for (const place of cuts) {
-      const { first, rest } = await stagesAt(net, place, several, undefined);
+    for (const cut of cuts) {
+      const { first, second } = await runStages(createModel, cut, multipleRows, undefined);
       expect(first[ACTIVATION]).toMatchObject({ datatype: "FP32" });
-      expect(rest).toEqual(whole);
+      expect(second).toEqual(whole);
     }
   });
 
-  it("are close to them where it crosses in 8 bits", async () => {
-    const whole = numbers((await run(serializeModel(net()), single))["logits"]);
+  it("give nearly the same outputs if the value crosses in 8 bits", async () => {
+    const whole = toNumbers((await run(serializeModel(createModel()), singleRow))["logits"]);
     const largest = Math.max(...whole.map(Math.abs));
-    const cuts = await findCuts(runtime, net(), { singleRow: single, multipleRows: several });
-    const crossings = await chooseActivationQuantization(
+    const cuts = await findCuts(runtime, createModel(), { singleRow, multipleRows });
+    const quantizations = await chooseActivationQuantization(
       runtime,
-      net(),
+      createModel(),
       cuts.map(({ value }) => value),
-      [single],
+      [singleRow],
     );
-    for (const place of cuts) {
-      const { first, rest } = await stagesAt(net, place, single, crossings.get(place.value));
+    for (const cut of cuts) {
+      const quantization = quantizations.get(cut.value);
+      const { first, second } = await runStages(createModel, cut, singleRow, quantization);
       expect(first[ACTIVATION]).toMatchObject({ datatype: "UINT8" });
-      numbers(rest["logits"]).forEach((value, index) =>
+      toNumbers(second["logits"]).forEach((value, index) =>
         expect(Math.abs(value - (whole[index] ?? Number.NaN)) / largest).toBeLessThan(0.05),
       );
     }
   });
 });
 
-describe("what a head reads", () => {
-  it("is the mean and the maximum over the places of an image, and the head's logits follow", async () => {
-    const place = { value: "stem", shape: [-1, 6, 8, 8], views: 1 };
-    const { row, first } = await stagesAt(residualModel, place, images, undefined);
-    const value = numbers(first[ACTIVATION]);
+const stemCut = { value: "stem", shape: [-1, 6, 8, 8], views: 1 };
+
+describe("features of a head", () => {
+  it("are the mean and the maximum over an image, from which the head computes logits", async () => {
+    const { features, first } = await runStages(residualModel, stemCut, images, undefined);
+    const value = toNumbers(first[ACTIVATION]);
     const channels = Array.from({ length: 6 }, (_, channel) =>
       value.slice(channel * 64, channel * 64 + 64),
     );
     const expected = [
-      ...channels.map((own) => own.reduce((sum, number) => sum + number, 0) / 64),
-      ...channels.map((own) => Math.max(...own)),
+      ...channels.map((channel) => channel.reduce((sum, number) => sum + number, 0) / 64),
+      ...channels.map((channel) => Math.max(...channel)),
     ];
-    numbers(row)
-      .slice(0, 12)
-      .forEach((number, index) => expect(number).toBeCloseTo(expected[index] ?? Number.NaN, 5));
+    expect(toNumbers(features).slice(0, 12)).toEqual(
+      expected.map((number) => expect.closeTo(number, 5) as number),
+    );
     const half = expected.reduce((sum, number) => sum + number, 0) / 2;
-    expect(numbers(first["logits"]).slice(0, 2)).toEqual([
+    expect(toNumbers(first["logits"]).slice(0, 2)).toEqual([
       expect.closeTo(half + 1, 4),
       expect.closeTo(half - 1, 4),
     ]);
   });
 
-  it("is the means over a grid of an image's parts, which overlap where its sides do not divide", async () => {
-    const place = { value: "stem", shape: [-1, 6, 8, 8], views: 1 };
-    const { row, first } = await stagesAt(residualModel, place, images, undefined, 3);
-    const value = numbers(first[ACTIVATION]);
-    const part = (top: number, left: number) =>
+  it("are means over a grid, whose regions overlap if the sides are not divisible", async () => {
+    const { features, first } = await runStages(residualModel, stemCut, images, undefined, 3);
+    const value = toNumbers(first[ACTIVATION]);
+    const computeRegionMean = (top: number, left: number) =>
       [0, 1, 2, 3]
         .flatMap((y) => [0, 1, 2, 3].map((x) => value[(top + y) * 8 + left + x] ?? Number.NaN))
         .reduce((sum, number) => sum + number, 0) / 16;
-    const firstChannel = [0, 2, 4].flatMap((top) => [0, 2, 4].map((left) => part(top, left)));
-    expect(row?.shape[1]).toBe(6 * 9 + 6);
-    numbers(row)
-      .slice(0, 9)
-      .forEach((number, index) => expect(number).toBeCloseTo(firstChannel[index] ?? Number.NaN, 5));
+    const firstChannel = [0, 2, 4].flatMap((top) =>
+      [0, 2, 4].map((left) => computeRegionMean(top, left)),
+    );
+    expect(features?.shape[1]).toBe(6 * 9 + 6);
+    expect(toNumbers(features).slice(0, 9)).toEqual(
+      firstChannel.map((number) => expect.closeTo(number, 5) as number),
+    );
   });
 
-  it("is the mean over a text's tokens without its padding", async () => {
-    const place = { value: "layer1", shape: [-1, -1, 4], views: 1 };
-    const { row } = await stagesAt(maskedModel, place, texts, undefined);
-    const { row: alone } = await stagesAt(
-      maskedModel,
-      place,
-      { ids: int64([1, 2], [4, 5]), attention_mask: int64([1, 2], [1, 1]) },
-      undefined,
+  it("are the mean over a text's tokens without its padding", async () => {
+    const cut = { value: "layer1", shape: [-1, -1, 4], views: 1 };
+    const { features } = await runStages(maskedModel, cut, twoTexts, undefined);
+    const unpadded = { ids: int64([1, 2], [4, 5]), attention_mask: int64([1, 2], [1, 1]) };
+    const { features: expected } = await runStages(maskedModel, cut, unpadded, undefined);
+    expect(toNumbers(expected)).toHaveLength(4);
+    expect(toNumbers(features).slice(4)).toEqual(
+      toNumbers(expected).map((number) => expect.closeTo(number, 6) as number),
     );
-    numbers(row)
-      .slice(4)
-      .forEach((number, index) =>
-        expect(number).toBeCloseTo(numbers(alone)[index] ?? Number.NaN, 6),
-      );
   });
 });
 
-describe("crossings", () => {
-  it("are the graph's own where it has 8 bits there, so that nothing is lost", async () => {
+describe("chooseActivationQuantization", () => {
+  it("uses the graph's own parameters for a value in 8 bits, so that nothing is lost", async () => {
     const scale = floatTensor("scale", [0.125], []);
     const zero = { ...floatTensor("zero", [0], []), dataType: 2, rawData: Uint8Array.of(3) };
-    const net = () =>
+    const createNet = () =>
       model({
         inputs: ["x: float [N, 2]"],
         outputs: ["logits: float [N, 2]"],
@@ -192,27 +189,23 @@ describe("crossings", () => {
           node("MatMul d w -> logits"),
         ],
       });
-    const crossings = await chooseActivationQuantization(runtime, net(), ["a", "d"], []);
-    const own = { type: "uint8", scale: 0.125, zeroPoint: 3 };
-    expect([crossings.get("a"), crossings.get("d")]).toEqual([own, own]);
-    const values: NamedTensors = {
+    const quantizations = await chooseActivationQuantization(runtime, createNet(), ["a", "d"], []);
+    const params = { type: "uint8", scale: 0.125, zeroPoint: 3 };
+    expect(Object.fromEntries(quantizations)).toEqual({ a: params, d: params });
+    const inputs: NamedTensors = {
       x: { datatype: "FP32", shape: [1, 2], data: Float32Array.of(0.7, 1.3) },
     };
     for (const value of ["a", "d"]) {
-      const { rest } = await stagesAt(
-        net,
-        { value, shape: [-1, 2], views: 1 },
-        values,
-        crossings.get(value),
-      );
-      expect(rest).toEqual(await run(serializeModel(net()), values));
+      const cut = { value, shape: [-1, 2], views: 1 };
+      const { second } = await runStages(createNet, cut, inputs, quantizations.get(value));
+      expect(second).toEqual(await run(serializeModel(createNet()), inputs));
     }
   });
 });
 
-describe("names", () => {
-  it("that the stages need are taken from values that have them", async () => {
-    const net = () =>
+describe("tensor names of the stages", () => {
+  it("are released by values of the graph that have them", async () => {
+    const createNet = () =>
       model({
         inputs: ["x: float [N, 2]"],
         outputs: ["y: float [N, 2]"],
@@ -223,20 +216,16 @@ describe("names", () => {
           node("MatMul activation w -> y"),
         ],
       });
-    const values: NamedTensors = {
+    const inputs: NamedTensors = {
       x: { datatype: "FP32", shape: [1, 2], data: Float32Array.of(-1, 2) },
     };
-    const { first, rest } = await stagesAt(
-      net,
-      { value: "activation", shape: [-1, 2], views: 1 },
-      values,
-      undefined,
-    );
+    const cut = { value: "activation", shape: [-1, 2], views: 1 };
+    const { first, second } = await runStages(createNet, cut, inputs, undefined);
     expect(Object.keys(first).toSorted()).toEqual(["activation", "logits"]);
-    expect(rest).toEqual(await run(serializeModel(net()), values));
+    expect(second).toEqual(await run(serializeModel(createNet()), inputs));
   });
 
-  it("are refused where the graph's own output has one", () => {
+  it("are rejected if an output of the graph has one", () => {
     const net = model({
       inputs: ["x: float [N, 2]"],
       outputs: ["activation: float [N, 2]"],

@@ -1,18 +1,18 @@
-// A project with a region tier alone: a network of two convolutions that knows nothing, so that what a head learns is its own.
+// A test project with one region tier: an untrained network of two convolutions, so that only the head can learn.
 import type { PublishSource } from "../../../src/registry/publish.ts";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 import { encodeModel, ints } from "../../bench/lib/onnx-writer.ts";
 import { colorProject } from "../../support/color-model.ts";
 
-/** It narrows behind each convolution: `early`, and `late`. */
+/** The graph can be cut after each convolution, at `early` and at `late`. */
 export function untrainedVisionProject(): PublishSource {
-  const next = seededRandom(7);
+  const draw = seededRandom(7);
   const random = (...shape: readonly number[]) => ({
     datatype: "FP32" as const,
     shape,
     data: Float32Array.from(
       { length: shape.reduce((product, size) => product * size, 1) },
-      () => next() - 0.5,
+      () => draw() - 0.5,
     ),
   });
   const same = { pads: ints([1, 1, 1, 1]) };

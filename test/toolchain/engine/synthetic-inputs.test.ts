@@ -1,4 +1,4 @@
-// Inputs that are made from what a graph declares.
+// Synthetic inputs: their shapes, datatypes and values.
 import { describe, expect, it } from "vitest";
 import {
   createProfilingInputs,
@@ -7,12 +7,12 @@ import {
 } from "../../../src/toolchain/engine/synthetic-inputs.ts";
 import { countElements, type NamedTensors, type TensorSpec } from "../../../src/core/tensor.ts";
 
-const text: readonly TensorSpec[] = [
+const textSpecs: readonly TensorSpec[] = [
   { name: "ids", datatype: "INT64", shape: [-1, -1] },
   { name: "mask", datatype: "INT64", shape: [-1, -1] },
   { name: "scale", datatype: "FP32", shape: [3] },
 ];
-const image: readonly TensorSpec[] = [
+const imageSpecs: readonly TensorSpec[] = [
   { name: "pixels", datatype: "FP32", shape: [-1, 3, 224, 224] },
 ];
 const shapesOf = (inputs: readonly NamedTensors[], name: string) =>
@@ -25,31 +25,28 @@ describe.each([
   ["warm-up", createWarmUpInputs],
   ["profile", createProfilingInputs],
   ["validation", createValidationInputs],
-] as const)("%s inputs", (_what, inputsOf) => {
-  it("have every input, in its datatype and in shapes that fit it", () => {
-    for (const tensors of inputsOf(text)) {
+] as const)("%s inputs", (_name, createInputs) => {
+  it("have every input, with its datatype and a matching shape", () => {
+    for (const tensors of createInputs(textSpecs)) {
       expect(Object.keys(tensors)).toEqual(["ids", "mask", "scale"]);
-      for (const { name, datatype, shape } of text) {
+      for (const { name, datatype, shape } of textSpecs) {
         const tensor = tensors[name];
-        expect([tensor?.datatype, tensor?.shape.length, tensor?.data.length]).toEqual([
+        expect(tensor).toMatchObject({
           datatype,
-          shape.length,
-          countElements(name, tensor?.shape ?? []),
-        ]);
-        expect(
-          shape.every((dimension, axis) => dimension === -1 || dimension === tensor?.shape[axis]),
-        ).toBe(true);
+          shape: shape.map((dimension) => (dimension === -1 ? expect.any(Number) : dimension)),
+        });
+        expect(tensor?.data).toHaveLength(countElements(name, tensor?.shape ?? []));
       }
       expect(tensors["ids"]?.shape).toEqual(tensors["mask"]?.shape);
     }
   });
 
   it("are the same each time", () => {
-    expect(inputsOf(text)).toEqual(inputsOf(text));
+    expect(createInputs(textSpecs)).toEqual(createInputs(textSpecs));
   });
 
-  it("are few where one row is large", () => {
-    const rows = inputsOf(image).reduce(
+  it("are few if one row is large", () => {
+    const rows = createInputs(imageSpecs).reduce(
       (sum, tensors) => sum + (tensors["pixels"]?.shape[0] ?? 0),
       0,
     );
@@ -58,31 +55,29 @@ describe.each([
 });
 
 describe("profile and validation inputs", () => {
-  const sizesOnly = (shapes: readonly string[]) =>
+  const selectSizes = (shapes: readonly string[]) =>
     new Set(shapes.filter((shape) => !/^[01],/.test(shape)));
 
-  it("are of other sizes, the smallest apart, and of other values", () => {
-    const [profiled, validated] = [
-      sizesOnly(shapesOf(createProfilingInputs(text), "ids")),
-      sizesOnly(shapesOf(createValidationInputs(text), "ids")),
-    ];
+  it("have different sizes, except the smallest, and different values", () => {
+    const profiled = selectSizes(shapesOf(createProfilingInputs(textSpecs), "ids"));
+    const validated = selectSizes(shapesOf(createValidationInputs(textSpecs), "ids"));
     expect(validated.size).toBeGreaterThan(20);
     const other = [...validated].filter((shape) => !profiled.has(shape));
     expect(other.length).toBeGreaterThan(0.9 * validated.size);
-    const [profile] = createProfilingInputs(text);
-    const twin = createValidationInputs(text).find(
-      ({ ids }) => String(ids?.shape) === String(profile?.["ids"]?.shape),
+    const [profilingInput] = createProfilingInputs(textSpecs);
+    const sameSize = createValidationInputs(textSpecs).find(
+      ({ ids }) => String(ids?.shape) === String(profilingInput?.["ids"]?.shape),
     );
-    expect(dataOf(twin, "scale")).not.toEqual(dataOf(profile, "scale"));
+    expect(dataOf(sameSize, "scale")).not.toEqual(dataOf(profilingInput, "scale"));
   });
 
   it.each([
     ["profile", createProfilingInputs],
     ["validation", createValidationInputs],
   ] as const)(
-    "take error paths and empty batches, then the usual one again: %s",
-    (_what, inputsOf) => {
-      const inputs = inputsOf(text);
+    "enter error paths and empty batches, then a normal batch again: %s",
+    (_name, createInputs) => {
+      const inputs = createInputs(textSpecs);
       expect(
         inputs.some((tensors) => dataOf(tensors, "ids").some((value) => value > 1_000_000n)),
       ).toBe(true);

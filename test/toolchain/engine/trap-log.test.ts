@@ -1,3 +1,4 @@
+// Trap log: reading called functions from it, and keeping them in later builds.
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,44 +11,44 @@ import { resolveFunctionIndices, parseTrapLog } from "../../../src/toolchain/eng
 import { parseWasmModule } from "../../../src/toolchain/engine/wasm-module.ts";
 import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
 
-const own = "e".repeat(64);
-const record = (facts: object, engine = own) =>
+const fullEngineSha256 = "e".repeat(64);
+const renderRecord = (fields: object, engine = fullEngineSha256) =>
   JSON.stringify({
     level: "error",
     event: "engine_trap",
     engine,
     tier: "edge",
-    ...facts,
+    ...fields,
     detail: "…",
   });
 
-it("finds the functions that were missed among lines of any kind, and those of other engines apart", () => {
+it("finds the called functions among lines of any kind, and counts records of other engines", () => {
   const log = [
     "workerd says hello",
-    record({ function: 327 }),
-    `2026-11-21T09:00:00Z edge | ${record({ slot: 12 })}`,
+    renderRecord({ function: 327 }),
+    `2026-11-21T09:00:00Z edge | ${renderRecord({ slot: 12 })}`,
     JSON.stringify({ level: "error", event: "request_failed", code: "internal" }),
-    record({}), // a trap of another cause
-    record({ function: 5 }, "f".repeat(64)),
+    renderRecord({}), // This trap has another cause.
+    renderRecord({ function: 5 }, "f".repeat(64)),
     '{"event":"engine_trap","function":',
     "",
   ].join("\n");
-  expect(parseTrapLog(log, own)).toEqual({
+  expect(parseTrapLog(log, fullEngineSha256)).toEqual({
     calledFunctions: [{ function: 327 }, { slot: 12 }],
     otherEngineCount: 1,
   });
 });
 
-it("looks slots up in the engine's table", async () => {
+it("resolves slots in the engine's table", async () => {
   const path = join(ENGINE_FOLDER, "engine.wasm");
-  const { tableSlots: slots } = parseWasmModule(await readFile(path));
-  expect(slots[0]).toBeUndefined();
+  const { tableSlots } = parseWasmModule(await readFile(path));
+  expect(tableSlots[0]).toBeUndefined();
   expect(
     await resolveFunctionIndices(
       [{ slot: 20 }, { function: 327 }, { slot: 0 }, { slot: 20 }],
       path,
     ),
-  ).toEqual([slots[20], 327]);
+  ).toEqual([tableSlots[20], 327]);
 });
 
 let folder: string;
@@ -56,7 +57,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-it("adds to keepFunctions in package.json and leaves all else as it was", async () => {
+it("adds functions to keepFunctions in package.json without other changes", async () => {
   const path = join(folder, "package.json");
   const before = {
     name: "mine",

@@ -1,3 +1,4 @@
+// Cascade metrics: accuracy, shares and costs of tiers and cascade on hand-computed samples.
 import { describe, expect, it } from "vitest";
 import {
   computeCascadeMetrics,
@@ -33,10 +34,10 @@ const region: TierAnswers = {
   answers: [answer("a", 1), answer("b", 1), answer("b", 0.6), answer("b", 1), answer("oos", 0.7)],
 };
 
-describe("computeCascadeMetrics", () => {
-  const { tiers, cascade } = computeCascadeMetrics([edge, region], truth, "oos");
+const { tiers, cascade } = computeCascadeMetrics([edge, region], truth, "oos");
 
-  it("judges each tier on all samples", () => {
+describe("computeCascadeMetrics", () => {
+  it("scores each tier on all samples", () => {
     expect(tiers[0]).toMatchObject({
       inScopeAccuracy: 0.75,
       oosRecall: 1,
@@ -51,8 +52,8 @@ describe("computeCascadeMetrics", () => {
     });
   });
 
-  it("judges the cascade by the answers that the exit rule lets through", () => {
-    // edge answers samples 0 and 1 (one wrong); the region 2 (wrong), 3, and the out-of-scope one
+  it("scores the cascade by the answers that the exit rule selects", () => {
+    // The edge answers samples 0 and 1 (one wrong); the region answers 2 (wrong), 3, and the out-of-scope one.
     expect(cascade).toMatchObject({
       inScopeAccuracy: 0.5,
       oosRecall: 1,
@@ -64,7 +65,15 @@ describe("computeCascadeMetrics", () => {
     expect(cascade.costRatio).toBeCloseTo(10 / (1 + 0.6 * 10));
   });
 
-  it("takes what a tier is said to cost, and the way to it", () => {
+  it("rejects tiers that did not answer every sample", () => {
+    expect(() => computeCascadeMetrics([{ ...region, answers: [] }], truth, "oos")).toThrow(
+      RangeError,
+    );
+  });
+});
+
+describe("computeCascadeMetrics with optional facts", () => {
+  it("uses given costs and network times", () => {
     const { cascade: priced } = computeCascadeMetrics(
       [
         { ...edge, cost: 1 },
@@ -78,33 +87,33 @@ describe("computeCascadeMetrics", () => {
     expect(priced.lastTierMs).toBe(30);
   });
 
-  it("tells the calibration error without calibration, where those answers are given", () => {
+  it("reports the uncalibrated calibration error if uncalibrated answers are given", () => {
     const { tiers: compared } = computeCascadeMetrics(
-      [{ ...edge, uncalibrated: edge.answers.map((one) => ({ ...one, confidence: 1 })) }, region],
+      [
+        {
+          ...edge,
+          uncalibrated: edge.answers.map((calibrated) => ({ ...calibrated, confidence: 1 })),
+        },
+        region,
+      ],
       truth,
       "oos",
     );
-    expect(compared[0]?.expectedCalibrationErrorBefore).toBeCloseTo(0.25); // three of four are right
+    expect(compared[0]?.expectedCalibrationErrorBefore).toBeCloseTo(0.25); // Three of four in-scope answers are right.
     expect(compared[1]).not.toHaveProperty("expectedCalibrationErrorBefore");
   });
 
-  it("has no figures of what is out of scope where nothing is", () => {
+  it("has no out-of-scope figures if every sample is in scope", () => {
     const all = ["a", "b", "a", "b", "b"];
     const { cascade: without } = computeCascadeMetrics([edge, region], all, undefined);
     expect(without).toMatchObject({ accuracy: 0.4, inScopeAccuracy: 0.4 });
     expect(without).not.toHaveProperty("oosRecall");
     expect(without).not.toHaveProperty("oosPrecision");
   });
-
-  it("refuses tiers that did not answer every sample", () => {
-    expect(() => computeCascadeMetrics([{ ...region, answers: [] }], truth, "oos")).toThrow(
-      "no answer to sample 0",
-    );
-  });
 });
 
 describe("computeExpectedCalibrationError", () => {
-  it("is 0 when confidence is accuracy, and their distance otherwise", () => {
+  it("is the distance between confidence and accuracy", () => {
     expect(computeExpectedCalibrationError([0.5, 0.5], [true, false])).toBe(0);
     expect(computeExpectedCalibrationError([0.9, 0.9, 0.1], [false, true, false])).toBeCloseTo(
       (0.8 + 0.1) / 3,

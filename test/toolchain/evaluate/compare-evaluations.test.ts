@@ -1,3 +1,4 @@
+// Comparison of two evaluations, and the exact McNemar test.
 import { describe, expect, it } from "vitest";
 import {
   compareEvaluations,
@@ -6,7 +7,7 @@ import {
 import type { Evaluation } from "../../../src/toolchain/evaluate/evaluate-project.ts";
 
 describe("mcnemarPValue", () => {
-  it("is the binomial test's two-sided p", () => {
+  it("is the two-sided p-value of the binomial test", () => {
     expect(mcnemarPValue(0, 0)).toBe(1);
     expect(mcnemarPValue(5, 5)).toBe(1);
     expect(mcnemarPValue(10, 0)).toBeCloseTo(2 / 1024, 12);
@@ -14,9 +15,10 @@ describe("mcnemarPValue", () => {
     expect(mcnemarPValue(1, 9)).toBe(mcnemarPValue(9, 1));
   });
 
-  it("holds for counts of which the coefficients are beyond a number", () => {
+  it("holds for counts whose binomial coefficients overflow a number", () => {
     expect(mcnemarPValue(2_000, 2_000)).toBe(1);
-    expect(mcnemarPValue(1_900, 2_100)).toBeCloseTo(0.00168, 4); // normal approximation with continuity: z = 3.146
+    // The expected value is the normal approximation with continuity correction: z = 3.146.
+    expect(mcnemarPValue(1_900, 2_100)).toBeCloseTo(0.00168, 4);
   });
 });
 
@@ -43,7 +45,7 @@ describe("compareEvaluations", () => {
     answers,
   });
 
-  it("counts what one gets right and the other does not", () => {
+  it("counts the samples that only one evaluation gets right", () => {
     expect(
       compareEvaluations(evaluation(["a", "b", "a", "x"], 4), evaluation(["a", "a", "b", "b"], 1), [
         "a",

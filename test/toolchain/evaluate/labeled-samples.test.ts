@@ -1,3 +1,4 @@
+// Labeled samples: reading them from JSON lines and from folders.
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,16 +14,16 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-async function lines(...content: string[]): Promise<string> {
+async function writeLines(...content: string[]): Promise<string> {
   const path = join(folder, "samples.jsonl");
   await writeFile(path, `${content.join("\n")}\n`);
   return path;
 }
 
 describe("readSamples", () => {
-  it("reads texts, and files that lie beside", async () => {
+  it("reads texts, and files relative to the folder of the JSON lines", async () => {
     await writeFile(join(folder, "one.txt"), "from file");
-    const path = await lines(
+    const path = await writeLines(
       '{"text": "hello", "label": "a", "more": 1}',
       "",
       '{"file": "one.txt", "label": "b"}',
@@ -33,7 +34,7 @@ describe("readSamples", () => {
     ]);
   });
 
-  it("reads a folder with one folder for each label", async () => {
+  it("reads a folder with one subfolder per label", async () => {
     const root = join(folder, "by-label");
     for (const [label, name] of [
       ["yes", "1"],
@@ -44,16 +45,15 @@ describe("readSamples", () => {
       await writeFile(join(root, label, name), `${label} ${name}`);
     }
     await writeFile(join(root, "README"), "no sample");
-    const samples = await readSamples(root, options);
-    expect(samples.map(({ input, label }) => [input, label])).toEqual([
-      [{ kind: "text", text: "no 1" }, "no"],
-      [{ kind: "text", text: "yes 1" }, "yes"],
-      [{ kind: "text", text: "yes 2" }, "yes"],
+    expect(await readSamples(root, options)).toEqual([
+      { input: { kind: "text", text: "no 1" }, label: "no" },
+      { input: { kind: "text", text: "yes 1" }, label: "yes" },
+      { input: { kind: "text", text: "yes 2" }, label: "yes" },
     ]);
   });
 
-  it("takes some of them, the same each time for a seed", async () => {
-    const path = await lines(
+  it("draws at most the limit, the same samples for the same seed", async () => {
+    const path = await writeLines(
       ...Array.from({ length: 50 }, (_, index) =>
         JSON.stringify({ text: `t${index}`, label: "a" }),
       ),
@@ -66,21 +66,23 @@ describe("readSamples", () => {
     expect(await readSamples(path, { ...options, limit: 10 })).toEqual(chosen);
     expect(await readSamples(path, { ...options, limit: 10, seed: 2 })).not.toEqual(chosen);
   });
+});
 
+describe("readSamples on invalid samples", () => {
   it.each([
-    ["a line that is no JSON", ["{"], "line 1"],
+    ["a line that is not JSON", ["{"], "line 1"],
     ["a line without a label", ['{"text": "a", "label": "x"}', '{"text": "a"}'], "line 2"],
-    ["a text that the model would refuse", ['{"text": "much too long", "label": "x"}'], "line 1"],
-    ["a file that is not there", ['{"file": "absent", "label": "x"}'], "ENOENT"],
-    ["no sample at all", [], "there is none"],
-  ])("refuses %s", async (_, content, problem) => {
-    await expect(readSamples(await lines(...content), options)).rejects.toMatchObject({
+    ["a text that the model would reject", ['{"text": "much too long", "label": "x"}'], "line 1"],
+    ["a missing file", ['{"file": "absent", "label": "x"}'], "ENOENT"],
+    ["an empty file", [], "samples.jsonl"],
+  ])("rejects %s", async (_name, content, location) => {
+    await expect(readSamples(await writeLines(...content), options)).rejects.toMatchObject({
       code: "invalid_samples",
-      detail: expect.stringContaining(problem),
+      detail: expect.stringContaining(location),
     });
   });
 
-  it("refuses a path that is not there", async () => {
+  it("rejects a missing path", async () => {
     await expect(readSamples(join(folder, "absent"), options)).rejects.toMatchObject({
       code: "invalid_samples",
       detail: expect.stringContaining("ENOENT"),

@@ -1,4 +1,4 @@
-// Parameters, bytes and MACs by layer, worked out by hand.
+// Parameters, bytes and MACs of layers, compared with values worked out by hand.
 import { expect, it } from "vitest";
 import { parseModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { makeIntAttribute } from "../../../src/toolchain/onnx/nodes.ts";
@@ -11,7 +11,7 @@ import { runtime, measureModelShapes } from "./model-runs.ts";
 const ones = (name: string, dims: readonly number[]) =>
   floatTensor(name, Array<number>(dims.reduce((product, size) => product * size, 1)).fill(1), dims);
 
-it("counts convolutions, products of matrices and what they read", async () => {
+it("counts the costs of convolutions and matrix products, and the constants that they read", async () => {
   const net = model({
     inputs: ["x: float [N, 4, 8, 8]"],
     outputs: ["y: float [N, 3]", "t: float [N, 2, 8, 8]"],
@@ -67,7 +67,7 @@ it("counts convolutions, products of matrices and what they read", async () => {
   });
 });
 
-it("counts a constant that two layers share once, and says where it cannot count MACs", async () => {
+it("counts a shared constant once, and reports unknown MACs as null", async () => {
   const net = model({
     inputs: ["x: float [3, 1, 4]"],
     outputs: ["y: float [3, 1, 1, 4]"],
@@ -78,20 +78,15 @@ it("counts a constant that two layers share once, and says where it cannot count
     ],
     constants: [ones("w", [4, 4]), ones("a", [1, 16, 4]), ones("r", [1, 16, 4])],
   });
-  expect(
-    computeLayerCosts(net, await measureModelShapes(net)).map(({ parameters, macs }) => [
-      parameters,
-      macs,
-    ]),
-  ).toEqual([
-    [16, 48],
-    [0, 48],
-    [128, null],
+  expect(computeLayerCosts(net, await measureModelShapes(net))).toMatchObject([
+    { op: "MatMul", parameters: 16, macs: 48 },
+    { op: "MatMul", parameters: 0, macs: 48 },
+    { op: "LSTM", parameters: 128, macs: null },
   ]);
 });
 
-/** Howard et al. 2017, table 4: 569 million mult-adds and 4.2 million parameters. */
-it("counts MobileNet as its paper does, in INT8", async () => {
+/** Source: Howard et al. 2017, table 4 states 569 million mult-adds and 4.2 million parameters. */
+it("agrees with the paper of MobileNet on an INT8 graph", async () => {
   const net = parseModel(createMobileNet({ seed: 1, width: 1, resolution: 224, classes: 1000 }));
   const shapes = await measureShapes(runtime, net, {
     pixels: { datatype: "FP32", shape: [1, 3, 224, 224], data: new Float32Array(3 * 224 * 224) },

@@ -1,4 +1,4 @@
-// Runs models in onnxruntime-node, on inputs of random numbers.
+// Runs models in onnxruntime-node on random inputs.
 import { createWarmUpInputs } from "../../../src/toolchain/engine/synthetic-inputs.ts";
 import { type Model, parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { toTensor } from "../../../src/toolchain/onnx/tensor-conversion.ts";
@@ -10,7 +10,7 @@ export const runtime = createNativeRuntime({ intraOpThreads: 1 });
 
 export const cloneModel = (model: Model): Model => parseModel(serializeModel(model));
 
-/** One request's, with batches of 1; and one of a batch, where the model has batches. */
+/** Creates the inputs of a request with batch size 1, and of a larger batch if the model supports it. */
 export async function createInputs(model: Model): Promise<NamedTensors[]> {
   const session = await runtime.createSession(serializeModel(model));
   const { inputs } = session;
@@ -29,37 +29,37 @@ export async function runModel(
 ): Promise<NamedTensors[]> {
   const session = await runtime.createSession(serializeModel(model));
   try {
-    const all: NamedTensors[] = [];
-    for (const one of inputs) all.push(await session.run(one));
-    return all;
+    const outputs: NamedTensors[] = [];
+    for (const tensors of inputs) outputs.push(await session.run(tensors));
+    return outputs;
   } finally {
     await session.dispose();
   }
 }
 
-/** The largest difference of two models' outputs, by the largest number in them; infinite if they have other shapes. */
+/** Returns the largest difference of two models' outputs, relative to the largest value; infinite for different shapes. */
 export async function measureDifference(before: Model, after: Model): Promise<number> {
   const inputs = await createInputs(before);
-  const [expected, found] = [await runModel(before, inputs), await runModel(after, inputs)];
+  const [expected, actual] = [await runModel(before, inputs), await runModel(after, inputs)];
   let [largest, difference] = [0, 0];
   for (const [position, outputs] of expected.entries()) {
     for (const [name, tensor] of Object.entries(outputs)) {
-      const other = found[position]?.[name];
-      const [numbers, others] = [
+      const other = actual[position]?.[name];
+      const [values, otherValues] = [
         Array.from(tensor.data, Number),
         Array.from(other?.data ?? [], Number),
       ];
       if (String(tensor.shape) !== String(other?.shape)) return Number.POSITIVE_INFINITY;
-      numbers.forEach((value, index) => {
+      values.forEach((value, index) => {
         largest = Math.max(largest, Math.abs(value));
-        difference = Math.max(difference, Math.abs(value - (others[index] ?? Number.NaN)));
+        difference = Math.max(difference, Math.abs(value - (otherValues[index] ?? Number.NaN)));
       });
     }
   }
   return difference / Math.max(1, largest);
 }
 
-/** Dimensions and numbers of constants by name. */
+/** Dimensions and values of constants by name. */
 export const constantsOf = ({ graph }: Model): Record<string, { dims: number[]; data: number[] }> =>
   Object.fromEntries(
     graph.initializer.map((tensor) => [

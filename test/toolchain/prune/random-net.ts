@@ -1,5 +1,5 @@
-// Convolutional nets from a list of choices. Every third channel of every layer is all zeros: [..., 0, ...] at 1, 4, 7 and
-// so on, in weights, biases and normalisations, so that channels which meet are zeros together as often as not.
+// Builds convolutional networks from a list of choices. In every layer, the channels 1, 4, 7 and so on are zero. This applies to
+// weights, biases and normalizations, so that about half of the coupled channels are zero together.
 import type { Model } from "../../../src/toolchain/onnx/model-file.ts";
 import { makeIntAttribute } from "../../../src/toolchain/onnx/nodes.ts";
 import type { NodeProto, TensorProto } from "../../../src/toolchain/onnx/proto/onnx_pb.js";
@@ -9,7 +9,7 @@ import { floatTensor, int64Tensor, intListAttribute, model, node } from "../onnx
 const SIDE = 4;
 const WIDTHS = [6, 12, 18];
 
-/** A value [N, channels, SIDE, SIDE]. */
+/** A tensor [N, channels, SIDE, SIDE]. */
 interface Feature {
   readonly name: string;
   readonly channels: number;
@@ -27,11 +27,11 @@ class Net {
     return `v${++this.#count}`;
   }
 
-  /** @param zeroAxis along which every third index is 0 */
+  /** @param zeroAxis axis along which every third index is 0 */
   weights(dims: readonly number[], zeroAxis?: number): string {
     const name = `w${++this.#count}`;
     const inner = dims.slice((zeroAxis ?? 0) + 1).reduce((product, size) => product * size, 1);
-    const size = dims.reduce((product, size) => product * size, 1);
+    const size = dims.reduce((product, dim) => product * dim, 1);
     const scale = Math.sqrt(((dims[0] ?? 1) * 2) / size);
     const values = Array.from({ length: size }, (_, index) => {
       const value = (2 * this.#random() - 1) * scale;
@@ -62,11 +62,11 @@ class Net {
   ): Feature {
     const weights = this.weights([outputs, channels / group, kernel, kernel], 0);
     const pad = (kernel - 1) / 2;
-    const made = this.add(
+    const output = this.add(
       `Conv ${name} ${weights}${bias ? ` ${this.weights([outputs], 0)}` : ""}`,
       [intListAttribute("pads", [pad, pad, pad, pad]), makeIntAttribute("group", group)],
     );
-    return { name: made, channels: outputs };
+    return { name: output, channels: outputs };
   }
 
   norm({ name, channels }: Feature): Feature {
@@ -74,7 +74,7 @@ class Net {
     this.constants.push(
       floatTensor(
         variance,
-        Array.from({ length: channels }, (_, at) => 0.5 + (at % 5) / 5),
+        Array.from({ length: channels }, (_, channel) => 0.5 + (channel % 5) / 5),
       ),
     );
     return {
@@ -89,7 +89,7 @@ class Net {
 type MakeStep = (net: Net, x: Feature, y: Feature, pick: number) => Feature;
 const widthOf = (pick: number): number => WIDTHS[pick % WIDTHS.length] ?? 6;
 
-/** Each makes a new value of one or two others. */
+/** Each step computes a new feature from one or two others. */
 export const NET_STEPS: Readonly<Record<string, MakeStep>> = {
   conv: (net, x, _, pick) => net.conv(x, widthOf(pick), { kernel: pick % 2 === 0 ? 3 : 1 }),
   "conv, norm, relu": (net, x, _, pick) =>
@@ -199,7 +199,7 @@ function relu(net: Net, { name, channels }: Feature): Feature {
   return { name: net.add(`Relu ${name}`), channels };
 }
 
-/** Ways from a feature to [N, units]. */
+/** Each flattening computes [N, units] from a feature. */
 const FLATTENINGS: readonly ((net: Net, x: Feature) => readonly [name: string, units: number])[] = [
   (net, x) => [net.add(`Flatten ${x.name}`), x.channels * SIDE * SIDE],
   (net, x) => [net.add(`Flatten ${net.add(`GlobalAveragePool ${x.name}`)}`), x.channels],
@@ -225,21 +225,21 @@ const FLATTENINGS: readonly ((net: Net, x: Feature) => readonly [name: string, u
 export interface NetChoices {
   readonly steps: readonly StepChoice[];
   readonly flattening: number;
-  /** Values that are outputs beside the logits. */
+  /** Features that are graph outputs in addition to the logits. */
   readonly outputs: readonly number[];
 }
 
 export function createRandomNet({ steps, flattening, outputs }: NetChoices): Model {
   const net = new Net();
   const features: Feature[] = [net.conv({ name: "x", channels: 3 }, 12)];
-  const makers = Object.values(NET_STEPS);
+  const makeSteps = Object.values(NET_STEPS);
   for (const [step, first, second] of steps) {
     const [x, y] = [
       features.at(-1 - (first % Math.min(2, features.length))),
       features[second % features.length],
     ];
-    const made = x && y && makers[step % makers.length]?.(net, x, y, first + second);
-    if (made !== undefined && made.channels <= 48) features.push(made);
+    const feature = x && y && makeSteps[step % makeSteps.length]?.(net, x, y, first + second);
+    if (feature !== undefined && feature.channels <= 48) features.push(feature);
   }
   const last = features.at(-1) ?? { name: "x", channels: 3 };
   const [flat, units] = FLATTENINGS[flattening % FLATTENINGS.length]?.(net, last) ?? ["", 0];
@@ -247,16 +247,17 @@ export function createRandomNet({ steps, flattening, outputs }: NetChoices): Mod
     `Relu ${net.add(`Gemm ${flat} ${net.weights([16, units], 0)} ${net.weights([16], 0)}`, [makeIntAttribute("transB", 1)])}`,
   );
   net.nodes.push(node(`MatMul ${hidden} ${net.weights([16, 5])} -> logits`));
-  const others = [...new Set(outputs.map((at) => features[at % features.length]))].flatMap(
-    (feature) =>
-      feature === undefined
-        ? []
-        : [`${feature.name}: float [N, ${feature.channels}, ${SIDE}, ${SIDE}]`],
+  const featureOutputs = [
+    ...new Set(outputs.map((index) => features[index % features.length])),
+  ].flatMap((feature) =>
+    feature === undefined
+      ? []
+      : [`${feature.name}: float [N, ${feature.channels}, ${SIDE}, ${SIDE}]`],
   );
   return model({
     opset: 18,
     inputs: [`x: float [N, 3, ${SIDE}, ${SIDE}]`],
-    outputs: ["logits: float [N, 5]", ...others],
+    outputs: ["logits: float [N, 5]", ...featureOutputs],
     nodes: net.nodes,
     constants: net.constants,
   });

@@ -1,4 +1,4 @@
-// Pruning by channel of nets made at random: what has no effect can go without one, and what is left runs.
+// Channel pruning of random networks: removing zero channels has no effect, and every pruned network runs.
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { ChannelPruner, pruneChannels } from "../../../src/toolchain/prune/prune-channels.ts";
@@ -7,24 +7,24 @@ import { cloneModel, measureDifference, measureModelShapes } from "./model-runs.
 import { createRandomNet, type NetChoices, NET_STEPS } from "./random-net.ts";
 
 const pick = fc.nat({ max: 1000 });
-const anyNet: fc.Arbitrary<NetChoices> = fc.record({
+const netArbitrary: fc.Arbitrary<NetChoices> = fc.record({
   steps: fc.array(fc.tuple(pick, pick, pick), { minLength: 1, maxLength: 8 }),
   flattening: pick,
   outputs: fc.array(pick, { maxLength: 1 }),
 });
 
-it("channels of zeros leave without a trace in the outputs", async () => {
+it("removes channels of zeros without a change of the outputs (property)", async () => {
   let [units, removed] = [0, 0];
   await fc.assert(
-    fc.asyncProperty(anyNet, async (choices) => {
+    fc.asyncProperty(netArbitrary, async (choices) => {
       const original = createRandomNet(choices);
       const pruned = cloneModel(original);
-      const channels = new ChannelPruner(pruned, await measureModelShapes(original), {
+      const pruner = new ChannelPruner(pruned, await measureModelShapes(original), {
         multiple: 1,
       });
-      const zeros = channels.selectZeroUnits();
-      const expected = channels.computeCostWithout(zeros);
-      const { groups, shapes } = channels.removeUnits(zeros);
+      const zeros = pruner.selectZeroUnits();
+      const expected = pruner.computeCostWithout(zeros);
+      const { groups, shapes } = pruner.removeUnits(zeros);
       units += groups.reduce((sum, group) => sum + group.channels, 0);
       removed += groups.reduce((sum, group) => sum + group.removed, 0);
       expect(await measureDifference(original, pruned)).toBeLessThanOrEqual(1e-5);
@@ -33,13 +33,13 @@ it("channels of zeros leave without a trace in the outputs", async () => {
     }),
     { numRuns: 100, seed: 1 },
   );
-  expect(removed / units).toBeGreaterThan(0.2); // a third of all, less what meets other channels
+  expect(removed / units).toBeGreaterThan(0.2); // A third of all channels, without those that are coupled with others.
 }, 120_000);
 
-it("any share can go, in any multiple: the rest runs, and gives outputs of the same shapes", async () => {
+it("keeps the network runnable with outputs of the same shapes, for any ratio and multiple (property)", async () => {
   await fc.assert(
     fc.asyncProperty(
-      anyNet,
+      netArbitrary,
       fc.double({ min: 0, max: 0.95, noNaN: true }),
       fc.constantFrom(1, 2, 4, 8),
       fc.constantFrom("group" as const, "model" as const),
@@ -63,23 +63,26 @@ it("any share can go, in any multiple: the rest runs, and gives outputs of the s
   );
 }, 120_000);
 
-const through = Object.keys(NET_STEPS).map((name, step) => ({
+const stepCases = Object.keys(NET_STEPS).map((name, step) => ({
   name,
   step,
-  leftAlone: name.startsWith("softmax") ? ["make_v3", "make_logits"] : ["make_logits"],
+  unprunableLayers: name.startsWith("softmax") ? ["make_v3", "make_logits"] : ["make_logits"],
 }));
-it.each(through)("channels of zeros go through: $name", async ({ step, leftAlone: expected }) => {
-  const original = createRandomNet({
-    steps: [
-      [step, 0, 1],
-      [0, 0, 0],
-    ],
-    flattening: 0,
-    outputs: [],
-  });
-  const pruned = cloneModel(original);
-  const channels = new ChannelPruner(pruned, await measureModelShapes(original), { multiple: 1 });
-  const { unprunable: leftAlone } = channels.removeUnits(channels.selectZeroUnits());
-  expect(leftAlone.map(({ layer }) => layer)).toEqual(expected);
-  expect(await measureDifference(original, pruned)).toBeLessThanOrEqual(1e-5);
-});
+it.each(stepCases)(
+  "removes channels of zeros through: $name",
+  async ({ step, unprunableLayers }) => {
+    const original = createRandomNet({
+      steps: [
+        [step, 0, 1],
+        [0, 0, 0],
+      ],
+      flattening: 0,
+      outputs: [],
+    });
+    const pruned = cloneModel(original);
+    const pruner = new ChannelPruner(pruned, await measureModelShapes(original), { multiple: 1 });
+    const { unprunable } = pruner.removeUnits(pruner.selectZeroUnits());
+    expect(unprunable.map(({ layer }) => layer)).toEqual(unprunableLayers);
+    expect(await measureDifference(original, pruned)).toBeLessThanOrEqual(1e-5);
+  },
+);

@@ -13,13 +13,14 @@ export function createApiKeyAuthenticator(
     recognizes: hasApiKeyPrefix,
     async authenticate(credential) {
       if (!isWellFormedApiKey(credential))
-        throw httpErrors.invalidCredential("the API key is truncated or mistyped");
+        throw httpErrors.invalidCredential("malformed", "the API key is truncated or mistyped");
       const hash = await hashApiKey(credential);
       let found: ApiKeyEntry | undefined;
       for (const entry of entries) if (timingSafeEqual(entry.sha256, hash)) found = entry; // compares all entries, to take constant time
-      if (found === undefined) throw httpErrors.invalidCredential("the API key is unknown");
+      if (found === undefined)
+        throw httpErrors.invalidCredential("unknown", "the API key is unknown");
       if (found.expiresAtMs !== undefined && clock.now() >= found.expiresAtMs)
-        throw httpErrors.invalidCredential("the API key has expired");
+        throw httpErrors.invalidCredential("expired", "the API key has expired");
       return found;
     },
   };

@@ -49,16 +49,17 @@ export function createJwtAuthenticator(options: JwtAuthenticatorOptions): Authen
 
   function check({ iss, aud, exp, nbf }: Claims): void {
     const nowSeconds = clock.now() / 1000;
-    if (iss !== issuer) throw invalidToken("is of another issuer");
-    if (![aud].flat().includes(audience)) throw invalidToken("is for another audience");
-    if (nowSeconds >= exp + leewaySeconds) throw invalidToken("has expired");
+    if (iss !== issuer) throw invalidToken("issuer", "is of another issuer");
+    if (![aud].flat().includes(audience)) throw invalidToken("audience", "is for another audience");
+    if (nowSeconds >= exp + leewaySeconds) throw invalidToken("expired", "has expired");
     if (nbf !== undefined && nowSeconds < nbf - leewaySeconds)
-      throw invalidToken("is not valid yet");
+      throw invalidToken("not_yet_valid", "is not valid yet");
   }
 
   function toPrincipal(claims: Claims): Principal {
     const tenant = tenantSchema.safeParse(claims[options.tenantClaim]);
-    if (!tenant.success) throw invalidToken(`lacks the tenant claim ${options.tenantClaim}`);
+    if (!tenant.success)
+      throw invalidToken("tenant", `lacks the tenant claim ${options.tenantClaim}`);
     return {
       id: claims.sub ?? tenant.data,
       tenant: tenant.data,
@@ -69,13 +70,14 @@ export function createJwtAuthenticator(options: JwtAuthenticatorOptions): Authen
   return {
     recognizes: (credential) => JWT_PATTERN.test(credential),
     async authenticate(credential) {
-      if (credential.length > MAX_CHARACTERS) throw invalidToken("is too long");
+      if (credential.length > MAX_CHARACTERS) throw invalidToken("too_long", "is too long");
       const { header, claims } = decodeToken(credential);
-      if (header.alg !== algorithm) throw invalidToken(`is not signed by ${algorithm}`);
+      if (header.alg !== algorithm)
+        throw invalidToken("algorithm", `is not signed by ${algorithm}`);
       check(claims);
       const principal = toPrincipal(claims);
       const key = await keys.find(header.kid);
-      if (key === undefined) throw invalidToken("is signed with an unknown key");
+      if (key === undefined) throw invalidToken("key", "is signed with an unknown key");
       try {
         // `check` has compared the times with the application's clock.
         await verify(credential, key, {
@@ -86,7 +88,7 @@ export function createJwtAuthenticator(options: JwtAuthenticatorOptions): Authen
           ...(header.typ === undefined ? {} : { typ: TOKEN_TYPES }),
         });
       } catch {
-        throw invalidToken("has an invalid signature or header"); // the cause contains the token, so it is dropped
+        throw invalidToken("signature", "has an invalid signature or header"); // the cause contains the token, so it is dropped
       }
       return principal;
     },
@@ -94,15 +96,15 @@ export function createJwtAuthenticator(options: JwtAuthenticatorOptions): Authen
 }
 
 const tenantSchema = z.string().min(1).max(256);
-const invalidToken = (reason: string): EdgeTierError =>
-  httpErrors.invalidCredential(`the token ${reason}`);
+const invalidToken = (problem: string, reason: string): EdgeTierError =>
+  httpErrors.invalidCredential(problem, `the token ${reason}`);
 
 function decodeToken(token: string) {
   try {
     const { header, payload } = decode(token);
     return { header: headerSchema.parse(header), claims: claimsSchema.parse(payload) };
   } catch {
-    throw invalidToken("is malformed, or lacks one of alg, kid, iss, aud and exp");
+    throw invalidToken("malformed", "is malformed, or lacks one of alg, kid, iss, aud and exp");
   }
 }
 

@@ -1,23 +1,23 @@
-// The nonces of signed requests, each for as long as its request could be sent again. Nothing makes it forget one earlier:
-// when it is full, it says so.
+// Replay protection: remembers the nonce of each signed request until the request expires. No nonce is forgotten earlier; a
+// full store rejects further requests.
 
 import { regionServerErrors } from "../errors.ts";
 import type { Clock } from "../../../core/clock.ts";
 
 export interface NonceStore {
   /**
-   * @param expiresAtMs from when on the request is refused anyway
-   * @returns false for one that is known
+   * @param expiresAtMs time from which the request is rejected anyway
+   * @returns false for a known nonce
    * @throws nonces_full
    */
   tryAdd(nonce: string, expiresAtMs: number): boolean;
 }
 
 export function createNonceStore(clock: Clock, maxNonces: number): NonceStore {
-  /** By the moment at which they expire; requests of one second have it in common. */
+  /** Nonces by expiry time, which requests of the same second share. */
   const byExpiry = new Map<number, Set<string>>();
   let count = 0;
-  /** A clock that is set back makes no request new again. */
+  /** Latest expiry that was forgotten. A clock that is set back must not make an old request acceptable again. */
   let forgottenUpToMs = -Infinity;
 
   function forgetExpired(): void {

@@ -1,5 +1,5 @@
-// Lets only signed requests in (RFC 9421), before anything of them is read but their headers. The body is checked against its
-// signed digest by whoever reads it.
+// Middleware that admits only signed requests (RFC 9421), before reading anything but their headers. The body's reader checks
+// it against the signed digest.
 
 import { regionServerErrors } from "../errors.ts";
 import type { MiddlewareHandler } from "hono";
@@ -18,29 +18,29 @@ import type { RegionEnv } from "../routes/route-helpers.ts";
 import { createNonceStore } from "./nonce-store.ts";
 
 export interface SignatureAuthOptions {
-  /** Of which any may have signed: several while one replaces another. */
+  /** Trusted keys; several during a key rotation. */
   readonly keys: readonly RegionKey[];
-  /** Paths that anyone may ask for, as they are. */
+  /** Exact paths that need no signature. */
   readonly publicPaths?: readonly string[];
-  /** How far a request's `created` may be from this clock. */
+  /** Maximum difference between a request's `created` and this clock. */
   readonly clockToleranceMs?: number;
-  /** Signed requests that are remembered, each for at most twice the tolerance. */
+  /** Maximum number of remembered requests; each is remembered for at most twice the tolerance. */
   readonly maxNonces?: number;
   readonly clock?: Clock;
 }
 
-/** Long enough to be unique, and short enough to be remembered. */
+/** Long enough to be unique and short enough to remember. */
 const NONCE_PATTERN = /^.{16,64}$/;
 
-/** A middleware that throws signature_refused, nonces_full. */
+/** The middleware throws signature_refused and nonces_full. */
 export async function createSignatureAuth({
   keys,
-  publicPaths: openPaths = [],
-  clockToleranceMs: toleranceMs = 30_000,
+  publicPaths = [],
+  clockToleranceMs = 30_000,
   maxNonces = 262_144,
   clock = systemClock,
 }: SignatureAuthOptions): Promise<MiddlewareHandler<RegionEnv>> {
-  const open = new Set(openPaths);
+  const publicPathSet = new Set(publicPaths);
   const keyById = new Map(
     await Promise.all(
       keys.map(async ({ id, secret }) => [id, await importHmacKey(secret)] as const),
@@ -52,7 +52,7 @@ export async function createSignatureAuth({
     const signature = parseSignature(request.headers);
     if (signature === undefined)
       throw regionServerErrors.signatureRefused(
-        request.headers.has("signature") ? "it cannot be read" : "there is none",
+        request.headers.has("signature") ? "it cannot be parsed" : "the request has none",
       );
     const { components, parameters } = signature;
     const [keyId, algorithm, nonce, created, expires] = [
@@ -69,27 +69,27 @@ export async function createSignatureAuth({
       throw regionServerErrors.signatureRefused(`it does not cover ${missing.join(", ")}`);
     if (typeof created !== "number" || typeof nonce !== "string" || !NONCE_PATTERN.test(nonce))
       throw regionServerErrors.signatureRefused(
-        "it has no created, or no nonce of 16 to 64 characters",
+        "it needs `created` and a nonce of 16 to 64 characters",
       );
     const nowMs = clock.now();
-    if (Math.abs(nowMs - created * 1_000) > toleranceMs)
+    if (Math.abs(nowMs - created * 1_000) > clockToleranceMs)
       throw regionServerErrors.signatureRefused(
-        `it was created ${Math.round((nowMs - created * 1_000) / 1_000)} s before this clock, and ${toleranceMs / 1_000} s either way are allowed`,
+        `it was created ${Math.round((nowMs - created * 1_000) / 1_000)} s before this region's clock, and the tolerance is ${clockToleranceMs / 1_000} s in either direction`,
       );
     if (typeof expires === "number" && expires * 1_000 < nowMs)
       throw regionServerErrors.signatureRefused("it has expired");
 
     const key = keyById.get(String(keyId));
-    if (key === undefined) throw regionServerErrors.signatureRefused("its key is not known here");
+    if (key === undefined) throw regionServerErrors.signatureRefused("its key is unknown");
     if (!(await verifyMessage(request, signature, key)))
-      throw regionServerErrors.signatureRefused("it is not that of this request");
-    // Last, so that only those who have a key can fill the memory.
-    if (!nonces.tryAdd(`${String(keyId)} ${nonce}`, created * 1_000 + toleranceMs))
-      throw regionServerErrors.signatureRefused("this request has been here before");
+      throw regionServerErrors.signatureRefused("it does not match the request");
+    // The nonce is added last, so that only holders of a key can fill the store.
+    if (!nonces.tryAdd(`${String(keyId)} ${nonce}`, created * 1_000 + clockToleranceMs))
+      throw regionServerErrors.signatureRefused("the request was already received");
   }
 
   return async function admitSigned(c, next) {
-    if (open.has(c.req.path)) return await next();
+    if (publicPathSet.has(c.req.path)) return await next();
     const { headers } = c.req.raw;
     await checkHeaders(c.req.raw);
     c.set("checkBody", createDigestCheck(headers.get("content-digest")));
@@ -100,6 +100,6 @@ export async function createSignatureAuth({
 function createDigestCheck(digest: string | null): BodyVerifier {
   return async (received) => {
     if ((await computeContentDigest(received)) !== digest)
-      throw regionServerErrors.signatureRefused("its content-digest is not that of the body");
+      throw regionServerErrors.signatureRefused("its content-digest does not match the body");
   };
 }

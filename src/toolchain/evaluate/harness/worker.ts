@@ -1,5 +1,5 @@
-// Harness Worker: opens graphs in the full engine and runs them on demand, so that edge candidates are evaluated in the
-// runtime that will serve them. workerd-runner.ts bundles and runs it.
+// Harness Worker: opens graphs in the full engine and runs them on demand. Edge candidates are thus evaluated in the runtime
+// that will serve them. The Worker is bundled and run by workerd-runner.ts.
 
 import { coreErrors } from "../../../core/common-errors.ts";
 import fullWasm from "sandbox:full.wasm";
@@ -63,10 +63,7 @@ async function run({ sessionId, inputs }: HarnessJobOfKind<"run">, binaries: Bin
   return encodeFrame(packed, outputBinaries);
 }
 
-async function repeat(
-  { sessionId, inputs, runs }: HarnessJobOfKind<"repeat">,
-  binaries: Binaries,
-) {
+async function repeat({ sessionId, inputs, runs }: HarnessJobOfKind<"repeat">, binaries: Binaries) {
   const session = requireSession(sessionId);
   const tensors = unpackTensors(inputs, binaries);
   for (let left = runs; left > 0; left--) await session.run(tensors);

@@ -1,10 +1,10 @@
-"""Makes signatures.json: the types that each operator's inputs and outputs may have, by the opset version it came with.
+"""Writes signatures.json: the allowed types of each operator's inputs and outputs, by the first opset version.
 
 python -m venv v && v/bin/pip install onnx==1.23.2 onnxruntime==1.31.1 && v/bin/python generate-signatures.py
 
-A signature is "T I!... int64 -> T": one word an input or output; `...` after the last one that may repeat. A word is a
-type, or a type variable (as written in the specification) when more than one is allowed. Of a variable, `!` says that
-FP16 is not among its types. A variable that repeats with types of its own each time ends in `*...`.
+A signature is "T I!... int64 -> T", with one word per input or output. `...` follows the last word if it may repeat.
+A word is a type, or a type variable (as in the specification) if several types are allowed. `!` after a variable means
+that its types do not include FP16. A variable whose repetitions have independent types ends in `*...`.
 """
 
 import json
