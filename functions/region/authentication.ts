@@ -1,4 +1,4 @@
-// Who may ask this region, from its settings.
+// Authentication of the region's clients, created from its settings.
 
 import type { MiddlewareHandler } from "hono";
 import type { RegionEnv } from "../../src/region/server/routes/route-helpers.ts";
@@ -7,7 +7,7 @@ import type { RegionSettings } from "./settings.ts";
 
 const LOOPBACK = /^(127\.|::1$|localhost$)/;
 
-/** @returns undefined for a region that answers everyone; where others than this machine can reach it, `log` is told so */
+/** @returns undefined for a region without authentication; a warning is logged if other machines can reach it */
 export async function createAuthentication(
   settings: RegionSettings,
   log: (event: object) => void,
@@ -18,7 +18,7 @@ export async function createAuthentication(
       log({
         event: "open_to_everyone",
         host,
-        remedy: "Set EDGETIER_REGION_KEYS; `edgetier region key` makes one.",
+        remedy: "Set EDGETIER_REGION_KEYS; generate a key with `edgetier region key`.",
       });
     return undefined;
   }

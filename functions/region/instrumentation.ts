@@ -1,4 +1,4 @@
-// Who is told what happens in the region: the log, Triton's statistics, the metrics.
+// Distributes the region's events to the log, Triton's statistics and the metrics.
 
 import type { Clock } from "../../src/core/clock.ts";
 import type { RegionResponseEvent } from "../../src/region/server/app.ts";
@@ -19,13 +19,13 @@ import {
 export interface Instrumentation {
   readonly statistics: InferenceStatistics;
   readonly metrics: RegionMetrics;
-  /** Of the runtime, of execution providers. */
+  /** Handles events of the runtime and of execution providers. */
   onEvent(event: RegionEventRecord & object): void;
   onRepositoryEvent(event: RepositoryEvent): void;
   onRun(run: BatchRun): void;
   onOutcome(outcome: InferOutcome): void;
-  onResponse(answer: RegionResponseEvent): void;
-  /** What the gauges show. */
+  onResponse(response: RegionResponseEvent): void;
+  /** Registers the sources of the gauges. */
   registerGauges(parts: {
     readonly executor: Executor;
     readonly repository: ModelRepository;
@@ -72,9 +72,9 @@ export function createInstrumentation({ clock, log }: InstrumentationOptions): I
             model: manifest.model,
             version: manifest.version,
             memoryBytes,
-            tiers: tiers.map(({ manifest, providerReports: providers }) => ({
+            tiers: tiers.map(({ manifest, providerReports }) => ({
               tier: manifest.id,
-              providers,
+              providers: providerReports,
             })),
           })),
         state: () => lifecycle.state,

@@ -1,11 +1,11 @@
-// The region's log: one JSON object a line on standard output, by the schema of log-record.ts.
+// Log of the region: one JSON object per line on standard output, in the schema of log-record.ts.
 
 import { logLevelOf } from "../../src/telemetry/log-record.ts";
 import { redactSecrets } from "../../src/telemetry/redacted-log.ts";
 
 export type Log = (event: object) => void;
 
-/** @param settings whose secrets are taken out of every record @param write takes a line */
+/** @param settings whose secrets are redacted from every record @param write receives each line */
 export function createLog(
   settings: object,
   write: (line: string) => void = (line) => void process.stdout.write(line),
@@ -26,7 +26,7 @@ export function createLog(
   };
 }
 
-/** An error's message, and its cause's. */
+/** Formats an error's message and that of its cause. */
 const formatError = (error: Error): string =>
   [error.message, error.cause]
     .filter((part) => part !== undefined)

@@ -1,15 +1,16 @@
 #!/usr/bin/env node
-// The region server: builds its parts from EDGETIER_* variables, serves, and drains on SIGTERM or SIGINT.
+// Region server: creates its components from EDGETIER_* variables, serves, and drains on SIGTERM or SIGINT.
 
 import { processErrors } from "../../src/core/process-errors.ts";
 import { hostname } from "node:os";
-import { systemClock } from "../../src/core/clock.ts";
+import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { asEdgeTierError } from "../../src/core/errors.ts";
 import type { Tracer } from "../../src/core/tracing.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { toS3Options } from "../../src/registry/s3-config.ts";
 import { createModelStore } from "../../src/registry/object-model-store.ts";
-import { createRegionApp } from "../../src/region/server/app.ts";
+import { createRegionApp, type RegionAppDependencies } from "../../src/region/server/app.ts";
+import type { Executor } from "../../src/region/server/executor.ts";
 import { createLifecycle } from "../../src/region/server/lifecycle.ts";
 import {
   createModelRepository,
@@ -28,68 +29,27 @@ import packageJson from "../../package.json" with { type: "json" };
 import { createAuthentication } from "./authentication.ts";
 import { createLog, type Log } from "./log.ts";
 import { readModelsFile } from "./models-file.ts";
-import { createInstrumentation } from "./instrumentation.ts";
+import { createInstrumentation, type Instrumentation } from "./instrumentation.ts";
 import { batchingDefaultsOf, readRegionSettings, type RegionSettings } from "./settings.ts";
 
+/** Components that most parts of the server share. */
+interface ServerContext {
+  readonly settings: RegionSettings;
+  readonly operatorConfig: OperatorConfig;
+  readonly instrumentation: Instrumentation;
+  readonly clock: Clock;
+  readonly tracer: Tracer;
+  readonly log: Log;
+}
+
 async function main(): Promise<void> {
-  const settings = readRegionSettings(process.env);
-  const log = createLog(settings);
-  const config = await readModelsConfig(settings);
-  const observers = createInstrumentation({ clock: systemClock, log });
-  const clock = createPreciseClock();
-  const tracer = createConfiguredTracer(settings, {
-    resource: { "service.name": "edgetier-region", "host.name": hostname() },
-    clock,
-    onSpansDropped: observers.metrics.recordDroppedSpans,
-    log,
-  });
-  const recordSpans = createBatchSpanRecorder(tracer);
-  const repository = createModelRepository({
-    store: createModelStore(createS3ObjectStore(toS3Options(settings)), {
-      trustedKeys: settings.EDGETIER_TRUSTED_KEYS,
-    }),
-    runtime: createIsolatedRuntime(settings.EDGETIER_REGION_ISOLATION, {
-      onEvent: observers.onEvent,
-    }),
-    operatorConfig: config,
-    memoryBudgetBytes: settings.EDGETIER_REGION_MODEL_BUDGET_BYTES,
-    staleVersionIdleMs: settings.EDGETIER_REGION_LEFTOVER_IDLE_MS,
-    onEvent: observers.onRepositoryEvent,
-  });
-  const executor = createExecutor({
-    clock,
-    onRun(run) {
-      observers.onRun(run);
-      recordSpans(run);
-    },
-    onUnbatchable: ({ tier: of, problem }) => log({ event: "session_unbatchable", ...of, problem }),
-  });
+  const context = await createContext();
+  const { settings, instrumentation, tracer, log } = context;
+  const repository = createRepository(context);
+  const executor = createTracedExecutor(context);
   const lifecycle = createLifecycle();
-  observers.registerGauges({ executor, repository, lifecycle });
-  const app = createRegionApp({
-    repository,
-    executor,
-    lifecycle,
-    operatorConfig: config,
-    version: packageJson.version,
-    ...(settings.EDGETIER_REGION_SHARED_RUNS === "on"
-      ? { coalescer: createRequestCoalescer(clock) }
-      : {}),
-    authentication: await createAuthentication(settings, log),
-    concurrencyLimiter: createConcurrencyLimiter(settings.EDGETIER_REGION_MAX_PENDING),
-    statistics: observers.statistics,
-    metrics: observers.metrics,
-    maxBodyBytes: settings.EDGETIER_REGION_MAX_BODY_BYTES,
-    maxRows: settings.EDGETIER_REGION_MAX_ROWS,
-    onOutcome: observers.onOutcome,
-    clock,
-    tracer,
-    onResponse(answer) {
-      observers.onResponse(answer);
-      if (settings.EDGETIER_REGION_ACCESS_LOG === "on") log({ event: "request", ...answer });
-    },
-    onRequestFailed: log,
-  });
+  instrumentation.registerGauges({ executor, repository, lifecycle });
+  const app = await createApp(context, { repository, executor, lifecycle });
   const server = await startRegionServer({
     fetch: app.fetch,
     lifecycle,
@@ -103,7 +63,7 @@ async function main(): Promise<void> {
   stopOnSignal({ server, repository, tracer, log });
   log({ event: "listening", url: server.url });
 
-  // One that cannot be loaded is logged, and tried again when it is asked for: it must not keep the others from serving.
+  // A model that fails to load is logged and tried again on request, so that the other models can serve.
   const preload = () => repository.preload(settings.EDGETIER_REGION_PRELOAD.refs);
   await preload();
   lifecycle.start();
@@ -112,11 +72,84 @@ async function main(): Promise<void> {
     scheduleRepeatedly(preload, settings.EDGETIER_REGION_POLL_MS);
 }
 
+async function createContext(): Promise<ServerContext> {
+  const settings = readRegionSettings(process.env);
+  const log = createLog(settings);
+  const operatorConfig = await readModelsConfig(settings);
+  const instrumentation = createInstrumentation({ clock: systemClock, log });
+  const clock = createPreciseClock();
+  const tracer = createConfiguredTracer(settings, {
+    resource: { "service.name": "edgetier-region", "host.name": hostname() },
+    clock,
+    onSpansDropped: instrumentation.metrics.recordDroppedSpans,
+    log,
+  });
+  return { settings, operatorConfig, instrumentation, clock, tracer, log };
+}
+
+const createRepository = ({
+  settings,
+  operatorConfig,
+  instrumentation,
+}: ServerContext): ModelRepository =>
+  createModelRepository({
+    store: createModelStore(createS3ObjectStore(toS3Options(settings)), {
+      trustedKeys: settings.EDGETIER_TRUSTED_KEYS,
+    }),
+    runtime: createIsolatedRuntime(settings.EDGETIER_REGION_ISOLATION, {
+      onEvent: instrumentation.onEvent,
+    }),
+    operatorConfig,
+    memoryBudgetBytes: settings.EDGETIER_REGION_MODEL_BUDGET_BYTES,
+    staleVersionIdleMs: settings.EDGETIER_REGION_LEFTOVER_IDLE_MS,
+    onEvent: instrumentation.onRepositoryEvent,
+  });
+
+function createTracedExecutor({ clock, tracer, instrumentation, log }: ServerContext): Executor {
+  const recordBatchSpans = createBatchSpanRecorder(tracer);
+  return createExecutor({
+    clock,
+    onRun(run) {
+      instrumentation.onRun(run);
+      recordBatchSpans(run);
+    },
+    onUnbatchable: ({ tier, problem }) => log({ event: "session_unbatchable", ...tier, problem }),
+  });
+}
+
+async function createApp(
+  { settings, operatorConfig, instrumentation, clock, tracer, log }: ServerContext,
+  components: Pick<RegionAppDependencies, "repository" | "executor" | "lifecycle">,
+): Promise<ReturnType<typeof createRegionApp>> {
+  return createRegionApp({
+    ...components,
+    operatorConfig,
+    version: packageJson.version,
+    ...(settings.EDGETIER_REGION_SHARED_RUNS === "on"
+      ? { coalescer: createRequestCoalescer(clock) }
+      : {}),
+    authentication: await createAuthentication(settings, log),
+    concurrencyLimiter: createConcurrencyLimiter(settings.EDGETIER_REGION_MAX_PENDING),
+    statistics: instrumentation.statistics,
+    metrics: instrumentation.metrics,
+    maxBodyBytes: settings.EDGETIER_REGION_MAX_BODY_BYTES,
+    maxRows: settings.EDGETIER_REGION_MAX_ROWS,
+    onOutcome: instrumentation.onOutcome,
+    clock,
+    tracer,
+    onResponse(response) {
+      instrumentation.onResponse(response);
+      if (settings.EDGETIER_REGION_ACCESS_LOG === "on") log({ event: "request", ...response });
+    },
+    onRequestFailed: log,
+  });
+}
+
 async function readModelsConfig(settings: RegionSettings): Promise<OperatorConfig> {
-  const { allModels: all, ...file } = await readModelsFile(settings.EDGETIER_REGION_MODELS);
+  const { allModels, ...file } = await readModelsFile(settings.EDGETIER_REGION_MODELS);
   return {
     ...file,
-    allModels: settings.EDGETIER_REGION_PRELOAD.all ? { ...all, preload: true } : all,
+    allModels: settings.EDGETIER_REGION_PRELOAD.all ? { ...allModels, preload: true } : allModels,
     defaults: {
       instances: settings.EDGETIER_REGION_INSTANCES,
       intraOpThreads: settings.EDGETIER_REGION_THREADS,
@@ -141,7 +174,7 @@ function stopOnSignal({ server, repository, tracer, log }: ShutdownDependencies)
     log({ event: "draining", signal });
     const complete = await server.stop();
     await tracer.flush();
-    await repository.dispose(); // an exit in the middle of a run would abort the process
+    await repository.dispose(); // Exiting during a run would abort the process.
     log({ event: "stopped", complete });
     process.exit(complete ? 0 : 1);
   };

@@ -1,5 +1,5 @@
-// The region's configuration of its models (EDGETIER_REGION_MODELS): a JSON file by the models' names, and "*" for all of
-// them. Its warm-up files lie in its own folder.
+// Reads the operator's model configuration (EDGETIER_REGION_MODELS): a JSON file keyed by model name, with "*" for all models.
+// Its warm-up files are in the same folder.
 
 import { coreErrors } from "../../src/core/common-errors.ts";
 import { readFile, realpath } from "node:fs/promises";
@@ -33,7 +33,7 @@ const versionPolicySchema = z.union(
     z.strictObject({ specific: z.array(versionNumberSchema).min(1).max(1_000) }),
   ],
   {
-    error: 'must be "all", {"latest": <how many>} or {"specific": [<versions>]}',
+    error: 'must be "all", {"latest": <count>} or {"specific": [<versions>]}',
   },
 );
 const servingSchema = servingConfigSchema(z.string().min(1));
@@ -50,7 +50,7 @@ const modelsFileSchema = z
 
 type FileConfig = z.output<typeof modelSchema>;
 
-/** @param path of the file; undefined where there is none. @throws invalid_configuration with every problem */
+/** @param path of the file; undefined if there is none @throws invalid_configuration with every problem */
 export async function readModelsFile(
   path: string | undefined,
 ): Promise<Pick<OperatorConfig, "allModels" | "models" | "warmupFiles">> {
@@ -61,13 +61,13 @@ export async function readModelsFile(
   const misnamed = Object.keys(json instanceof Object ? json : {}).filter(
     (name) => name !== ALL_MODELS && !modelNameSchema.safeParse(name).success,
   );
-  const misnamedProblems = misnamed.map((name) => `${shown(name)} is not a model's name`);
+  const misnamedProblems = misnamed.map((name) => `${shown(name)} is not a valid model name`);
   if (!parsed.success || misnamed.length > 0)
     throw invalid(path, [
       ...misnamedProblems,
       ...(parsed.success ? [] : formatZodIssues(parsed.error)),
     ]);
-  const { [ALL_MODELS]: all = {}, ...models } = parsed.data;
+  const { [ALL_MODELS]: allModels = {}, ...models } = parsed.data;
   const byName = new Map<string, FileConfig>(
     Object.entries(models).flatMap(([name, config]) =>
       config === undefined ? [] : [[name, config] as const],
@@ -76,12 +76,12 @@ export async function readModelsFile(
 
   const { refs, files, problems } = await readFiles(
     path,
-    [all, ...byName.values()].flatMap(listWarmupPaths),
+    [allModels, ...byName.values()].flatMap(listWarmupPaths),
   );
   if (problems.length > 0) throw invalid(path, problems);
   const toConfig = (config: FileConfig) => resolveFileRefs(config, refs);
   return {
-    allModels: toConfig(all),
+    allModels: toConfig(allModels),
     models: new Map([...byName].map(([name, config]) => [name, toConfig(config)])),
     warmupFiles: files,
   };
@@ -107,7 +107,7 @@ function listWarmupPaths({ tiers = {}, ...own }: FileConfig): string[] {
   );
 }
 
-/** All that can be read, and what is wrong with the others. */
+/** Reads all files, and collects the problems of those that cannot be read. */
 async function readFiles(path: string, names: readonly string[]) {
   const folder = await realpath(dirname(path));
   const refs = new Map<string, ArtifactRef>();
@@ -115,13 +115,13 @@ async function readFiles(path: string, names: readonly string[]) {
   const problems: string[] = [];
   for (const name of new Set(names)) {
     try {
-      const real = await realpath(resolve(folder, name)); // where links lead
+      const real = await realpath(resolve(folder, name)); // Follows links, which must not lead out of the folder.
       const bytes = real.startsWith(`${folder}${sep}`)
         ? new Uint8Array(await readFile(real))
         : undefined;
       if (bytes === undefined || bytes.byteLength === 0) {
         problems.push(
-          `the warm-up file ${shown(name)} ${bytes === undefined ? "lies outside the folder of this file" : "is empty"}`,
+          `the warm-up file ${shown(name)} ${bytes === undefined ? "is outside the folder of this file" : "is empty"}`,
         );
         continue;
       }
@@ -139,7 +139,7 @@ function resolveFileRefs(
   { versions, preload, tiers = {}, ...own }: FileConfig,
   refs: ReadonlyMap<string, ArtifactRef>,
 ): OperatorModelConfig {
-  const named = (config: ServingConfig<string>) =>
+  const withRefs = (config: ServingConfig<string>) =>
     mapServingFiles(config, (file): ArtifactRef => {
       const ref = refs.get(file);
       if (ref === undefined) throw new RangeError(`the warm-up file ${file} was not read`);
@@ -148,7 +148,7 @@ function resolveFileRefs(
   return {
     versionPolicy: versions,
     preload,
-    serving: named(own),
-    tiers: new Map(Object.entries(tiers).map(([id, config]) => [id, named(config)])),
+    serving: withRefs(own),
+    tiers: new Map(Object.entries(tiers).map(([id, config]) => [id, withRefs(config)])),
   };
 }

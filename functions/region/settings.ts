@@ -1,4 +1,4 @@
-// The region server's settings, from its environment.
+// Reads the region server's settings from its environment variables.
 
 import * as z from "zod";
 import { parseConfig, integerText } from "../../src/core/config.ts";
@@ -13,7 +13,7 @@ import { ISOLATIONS } from "../../src/runtime/native/isolated-runtime.ts";
 
 const ALL_MODELS = "*";
 
-/** References with commas between them; `*` among them stands for every model. */
+/** Comma-separated references; `*` stands for every model. */
 const preload = z.string().transform((text, context) => {
   const parts = text.split(",").flatMap((part) => (part.trim() === "" ? [] : [part.trim()]));
   const refs = parts.flatMap((part) => {
@@ -32,7 +32,7 @@ const rowCounts = z.string().transform((text, context) => {
   if (counts.some((count) => count < 1))
     context.addIssue({
       code: "custom",
-      message: "must be whole numbers from 1 with commas between them",
+      message: "must be comma-separated positive integers",
     });
   return counts;
 });
@@ -43,55 +43,55 @@ const schema = z
     EDGETIER_REGION_PORT: integerText(8788, 0, 65_535),
     ...s3VariableSchemas,
     ...trustVariableSchemas,
-    /** Models that are loaded before the server says that it is ready, such as "intent,fraud@3"; "*" for all. */
+    /** Models to load before the server is ready, such as "intent,fraud@3"; "*" for all. */
     EDGETIER_REGION_PRELOAD: preload.default({ all: false, refs: [] }),
-    /** A JSON file with the configuration of single models (models-file.ts). */
+    /** JSON file with the configuration of single models (models-file.ts). */
     EDGETIER_REGION_MODELS: z.string().optional(),
-    /** How often what is preloaded is looked for anew, new versions of it too; 0: not, as every request looks for its own model. */
+    /** Interval of checks for new versions of preloaded models; 0 disables them, as each request checks its own model. */
     EDGETIER_REGION_POLL_MS: integerText(0, 0, 86_400_000),
-    /** For the models that are loaded: those that were used least recently go when there is no room for another; 0: no limit. */
+    /** Memory limit of the loaded models. The least recently used are evicted to make room; 0 disables the limit. */
     EDGETIER_REGION_MODEL_BUDGET_BYTES: integerText(0, 0, Number.MAX_SAFE_INTEGER),
-    /** How long a version that no alias names any more stays loaded after its last request. */
+    /** How long a version that no alias names stays loaded after its last request. */
     EDGETIER_REGION_LEFTOVER_IDLE_MS: integerText(300_000, 1_000, 86_400_000),
-    /** Where a session runs: in a process, which can be replaced and gives its memory back, in a thread, or with the server. */
+    /** Isolation of a session: its own process, which can be replaced and returns its memory; a thread; or the server's process. */
     EDGETIER_REGION_ISOLATION: z.enum(ISOLATIONS).default("process"),
-    /** Threads of one operator, where neither model nor EDGETIER_REGION_MODELS says it; 0 leaves it to ONNX Runtime. */
+    /** Threads per operator, unless the model or EDGETIER_REGION_MODELS sets them; 0 leaves the choice to ONNX Runtime. */
     EDGETIER_REGION_THREADS: integerText(0, 0, 1_024),
-    /** Sessions of a tier that run at the same time, where neither model nor EDGETIER_REGION_MODELS says it. */
+    /** Concurrent sessions per tier, unless the model or EDGETIER_REGION_MODELS sets them. */
     EDGETIER_REGION_INSTANCES: integerText(1, 1, 64),
-    /** Whose requests are answered: `<id>:<base64>` of each edge's EDGETIER_REGION_KEY, several with commas between them; without it, everyone's. */
+    /** Trusted keys: `<id>:<base64>` of each edge's EDGETIER_REGION_KEY, comma-separated; without it, every client is trusted. */
     EDGETIER_REGION_KEYS: regionKeysSchema().optional(),
-    /** How far the clock of a request's signature may be from this one. */
+    /** Maximum difference between a signature's time and this server's clock. */
     EDGETIER_REGION_CLOCK_TOLERANCE_MS: integerText(30_000, 1_000, 600_000),
-    /** Signed requests that are remembered, so that none is answered twice; further ones are refused until the oldest is too old to come again. */
+    /** Maximum number of signed requests remembered against replay; further ones are rejected until the oldest expires. */
     EDGETIER_REGION_MAX_NONCES: integerText(262_144, 1, 16_777_216),
-    /** Paths that are answered without a signature, with commas between them, "none" for none: a kubelet and Prometheus have no key. */
+    /** Comma-separated paths that need no signature, "none" for none. A kubelet and Prometheus have no key. */
     EDGETIER_REGION_OPEN_PATHS: z
       .string()
       .default("/v2/health/live,/v2/health/ready,/metrics")
       .transform((text) => text.split(",").map((path) => path.trim())),
     EDGETIER_REGION_MAX_BODY_BYTES: integerText(8_388_608, 1_024, 1_073_741_824),
     EDGETIER_REGION_MAX_ROWS: integerText(256, 1, 65_536),
-    /** Requests that are read, wait or run at once, over all models; further ones are refused before they are read. */
+    /** Maximum number of requests in flight over all models; further ones are rejected before they are read. */
     EDGETIER_REGION_MAX_PENDING: integerText(512, 1, 1_000_000),
-    /** Whether identical requests that come at the same time are computed once. */
+    /** Whether identical concurrent requests are computed once. */
     EDGETIER_REGION_SHARED_RUNS: z.enum(["on", "off"]).default("on"),
-    /** Whether requests share runs: `off`, by Triton's rules (`fixed`), or by what is learned of the model and its load (`adaptive`). */
+    /** How requests share runs: not at all (`off`), by Triton's rules (`fixed`), or by learning model and load (`adaptive`). */
     EDGETIER_REGION_BATCHING: z.enum(["off", "fixed", "adaptive"]).default("fixed"),
-    /** Rows of one shared run. */
+    /** Maximum rows of one shared run. */
     EDGETIER_REGION_MAX_BATCH_ROWS: integerText(32, 1, 65_536),
-    /** `fixed`: how long a request may wait for others while its session is free. Timers take 1000 for anything less but 0. */
+    /** `fixed`: maximum wait for other requests while the session is free. Timers round values below 1000 up to 1000, except 0. */
     EDGETIER_REGION_MAX_QUEUE_DELAY_US: integerText(0, 0, 60_000_000),
-    /** `fixed`: sizes that go at once, such as "8,16,32". */
+    /** `fixed`: batch sizes that are dispatched immediately, such as "8,16,32". */
     EDGETIER_REGION_PREFERRED_BATCH_ROWS: rowCounts.default([]),
-    /** Rows that may wait for one session. */
+    /** Maximum number of rows that wait for one session. */
     EDGETIER_REGION_MAX_QUEUE_SIZE: integerText(256, 1, 1_000_000),
     ...traceVariables,
     /** Whether each request is logged. */
     EDGETIER_REGION_ACCESS_LOG: z.enum(["on", "off"]).default("off"),
-    /** How long a server that was told to stop still takes requests, while it says that it is not ready. */
+    /** How long a stopping server still accepts requests while it reports that it is not ready. */
     EDGETIER_DRAIN_LINGER_MS: integerText(200, 0, 600_000),
-    /** How long a server that was told to stop goes on answering what it has taken. */
+    /** Maximum time that a stopping server takes to answer the accepted requests. */
     EDGETIER_DRAIN_TIMEOUT_MS: integerText(10_000, 0, 600_000),
   })
   .superRefine((settings, context) => {
@@ -107,7 +107,7 @@ const schema = z
   });
 export type RegionSettings = z.output<typeof schema>;
 
-/** How requests share runs, where neither model nor EDGETIER_REGION_MODELS says it. */
+/** Returns how requests share runs unless the model or EDGETIER_REGION_MODELS sets it. */
 export function batchingDefaultsOf(settings: RegionSettings): BatchingConfig {
   return {
     mode: settings.EDGETIER_REGION_BATCHING,

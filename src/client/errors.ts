@@ -15,7 +15,12 @@ import type { ProblemDetails } from "../protocol/problem-details.ts";
  *   if (error instanceof EdgeTierError) console.log(offline.some((code) => code === error.code));
  * });
  */
-export type ClientErrorCode = "network" | "timeout" | "aborted" | "invalid_answer" | "invalid_input";
+export type ClientErrorCode =
+  | "network"
+  | "timeout"
+  | "aborted"
+  | "invalid_answer"
+  | "invalid_input";
 
 export interface EdgeTierErrorOptions {
   /** The server's `code`, such as `model_not_found`, or `http_<status>` if it sent none; or a ClientErrorCode. */

@@ -121,13 +121,11 @@ async function inferAtRegion(
   const deadlineMs = (callEndMs - connection.clock.now()) / 2;
   const { authorization: _credentials, ...headers } = connection.headers;
   try {
-    return await callInfer(
-      { ...connection, url: region.url, headers },
-      path,
-      outgoing,
-      region.id,
-      { ...call, deadlineMs, maxRetries: 0 },
-    );
+    return await callInfer({ ...connection, url: region.url, headers }, path, outgoing, region.id, {
+      ...call,
+      deadlineMs,
+      maxRetries: 0,
+    });
   } catch (error) {
     if (
       call.signal?.aborted === true ||

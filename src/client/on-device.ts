@@ -1,11 +1,13 @@
-// The first exit on the device: the edge's own tiers and thresholds, and the edge for what they are not sure of.
+// On-device inference: runs the edge tiers of an export in the app, and escalates uncertain inputs to the edge.
 //
-// An entry of its own: it brings the edge's code for features, pixels, confidence and exits along, which `predict` alone does not need.
+// This is an entry of its own, because it contains the edge's code for features, pixels, confidence and exits, which
+// `predict` alone does not need.
 
 import type { TierPrediction } from "../cascade/calibration.ts";
 import { EdgeTierError as TaskError } from "../core/errors.ts";
 import type { DeviceManifest } from "../registry/device-manifest.ts";
 import type { ImageDecoder } from "../tasks/image/image.ts";
+import { abortedError } from "./abort-scope.ts";
 import { parseJsonText } from "./connection.ts";
 import { EdgeTierError, clientError, isOutage } from "./errors.ts";
 import {
@@ -15,19 +17,28 @@ import {
 } from "./on-device/device-tier.ts";
 import {
   readManifest,
-  type ReadFile,
+  type ReadExportFile,
   readVerifiedFile,
   type Sha256,
   webSha256,
 } from "./on-device/device-export.ts";
 import { type Ort, type OrtTensor, createGraphRunner } from "./on-device/ort-session.ts";
 import type { Prediction, PredictOptions, PredictOutput } from "./predict.ts";
+import { withCurrentNames } from "./renamed-options.ts";
 import { fromUtf8 } from "./utf8.ts";
 
-export type { DeviceInput, DeviceManifest, ImageDecoder, Ort, OrtTensor, ReadFile, Sha256 };
+export type { DeviceInput, DeviceManifest, ImageDecoder, Ort, OrtTensor, ReadExportFile, Sha256 };
 
-/** As a Client has it; what is not sure on the device goes there. */
-export interface Edge {
+/**
+ * Target of escalations. A `Client` of `edgetier/client` is one.
+ *
+ * @example
+ * import { createClient } from "edgetier/client";
+ * import type { EdgePredictor } from "edgetier/client/on-device";
+ *
+ * const edge: EdgePredictor = createClient({ url: "https://predict.example.com" });
+ */
+export interface EdgePredictor {
   predict(
     model: string,
     input: DeviceInput,
@@ -35,23 +46,51 @@ export interface Edge {
   ): Promise<Prediction<readonly [PredictOutput]>>;
 }
 
-export interface OnDeviceOptions<AnyTensor extends OrtTensor> {
-  /** onnxruntime-web or onnxruntime-react-native. */
+/**
+ * Options of {@link loadDeviceModel}.
+ *
+ * @example
+ * import * as ort from "onnxruntime-web/wasm";
+ * import { type DeviceModelOptions, loadDeviceModel } from "edgetier/client/on-device";
+ *
+ * const options: DeviceModelOptions<ort.Tensor> = {
+ *   ort,
+ *   readFile: async (name) => new Uint8Array(await (await fetch(`/model/${name}`)).arrayBuffer()),
+ * };
+ * const device = await loadDeviceModel(options);
+ */
+export interface DeviceModelOptions<AnyTensor extends OrtTensor> {
+  /** Exports of onnxruntime-web or onnxruntime-react-native. */
   readonly ort: Ort<AnyTensor>;
-  readonly readFile: ReadFile;
-  /** Undefined: the device answers everything, as well as it can. */
-  readonly edge?: Edge | undefined;
-  /** For a model that takes images. */
-  readonly images?: ImageDecoder | undefined;
+  /** Reads a file of the export by its name. */
+  readonly readFile: ReadExportFile;
+  /** Target of escalations. Without one, every input is answered by the device's best output. */
+  readonly edge?: EdgePredictor | undefined;
+  /** Decoder for the inputs of an image model. */
+  readonly imageDecoder?: ImageDecoder | undefined;
+  /** Defaults to Web Crypto. */
   readonly sha256?: Sha256 | undefined;
+  /** @deprecated Use `imageDecoder`. */
+  readonly images?: ImageDecoder | undefined;
 }
 
-export interface OnDevice {
+/**
+ * Model on this device, made by {@link loadDeviceModel}.
+ *
+ * @example
+ * import type { DeviceModel } from "edgetier/client/on-device";
+ *
+ * async function classify(device: DeviceModel, text: string): Promise<string> {
+ *   const { outputs } = await device.predict(text, { topK: 1 });
+ *   return outputs[0].label;
+ * }
+ */
+export interface DeviceModel {
   readonly manifest: DeviceManifest;
   /**
-   * Of an export that names no version, a device's answer has version 0.
-   * @returns the device's answer where it is sure, the edge's where it is not, and where the edge cannot be reached the device's all the same, marked as degraded
-   * @throws EdgeTierError where nobody has an answer, or the reason of the caller's signal
+   * Predicts on the device, and escalates to the edge if no exit is taken. If the edge is unreachable, the device's
+   * output is returned and marked as degraded. The version is 0 if the export has none.
+   * @throws EdgeTierError if neither the device nor the edge has an output, or the reason of the caller's signal
    */
   predict(
     input: DeviceInput,
@@ -61,14 +100,26 @@ export interface OnDevice {
 
 const DEFAULT_TOP_K = 5;
 
-/** Reads, verifies and opens an export. @throws EdgeTierError */
-export async function openOnDevice<AnyTensor extends OrtTensor>({
-  ort,
-  readFile,
-  edge,
-  images,
-  sha256 = webSha256,
-}: OnDeviceOptions<AnyTensor>): Promise<OnDevice> {
+/**
+ * Reads an export, verifies its files, and opens a session for each tier.
+ *
+ * @throws EdgeTierError
+ * @example
+ * import * as ort from "onnxruntime-web/wasm";
+ * import { createClient } from "edgetier/client";
+ * import { loadDeviceModel } from "edgetier/client/on-device";
+ *
+ * const device = await loadDeviceModel({
+ *   ort,
+ *   edge: createClient({ url: "https://predict.example.com" }),
+ *   readFile: async (name) => new Uint8Array(await (await fetch(`/model/${name}`)).arrayBuffer()),
+ * });
+ * const { outputs, source } = await device.predict("what is my balance");
+ */
+export async function loadDeviceModel<AnyTensor extends OrtTensor>(
+  options: DeviceModelOptions<AnyTensor>,
+): Promise<DeviceModel> {
+  const { ort, readFile, edge, imageDecoder, sha256 = webSha256 } = withCurrentNames(options);
   const manifest = await readManifest(readFile);
   const labels: readonly string[] = parseJsonText(
     fromUtf8(await readVerifiedFile(readFile, manifest.labels, sha256)),
@@ -79,68 +130,88 @@ export async function openOnDevice<AnyTensor extends OrtTensor>({
       "artifact" in tier.preprocessor
         ? await readVerifiedFile(readFile, tier.preprocessor.artifact, sha256)
         : undefined;
-    const run = await createGraphRunner(ort, await readVerifiedFile(readFile, tier.graph, sha256));
-    tiers.push(
-      createDeviceTier(manifest, tier, { runGraph: run, labels, artifact, imageDecoder: images }),
-    );
+    const graph = await readVerifiedFile(readFile, tier.graph, sha256);
+    const runGraph = await createGraphRunner(ort, graph);
+    tiers.push(createDeviceTier(manifest, tier, { runGraph, labels, artifact, imageDecoder }));
   }
-  const model =
-    manifest.version === null ? manifest.model : `${manifest.model}@${manifest.version}`;
-
   return {
     manifest,
-    async predict(input, options = {}) {
-      const used: { tier: string; inputs: number; error?: string }[] = [];
-      let best: TierAnswer | undefined;
-      for (const tier of tiers) {
-        if (options.signal?.aborted === true)
-          throw (
-            options.signal.reason ?? clientError("aborted", "The caller gave the request up.", "")
-          );
-        try {
-          best = { tier: tier.id, answer: await tier.answer(input, options.topK ?? DEFAULT_TOP_K) };
-          used.push({ tier: tier.id, inputs: 1 });
-          if (tier.shouldExit(best.answer) || options.maxTier === tier.id)
-            return toDevicePrediction(manifest, best, used);
-        } catch (error) {
-          // What is wrong with the input would be so at the edge; what is wrong with the device is not.
-          if (error instanceof EdgeTierError) throw error;
-          if (error instanceof TaskError && error.status < 500) throw new EdgeTierError(error);
-          used.push({
-            tier: tier.id,
-            inputs: 1,
-            error: error instanceof TaskError ? error.code : "session_failed",
-          });
-        }
-      }
-      try {
-        if (edge === undefined)
-          throw clientError(
-            "network",
-            "There is no edge to go on to.",
-            "Give openOnDevice an edge.",
-          );
-        return await edge.predict(model, input, options);
-      } catch (error) {
-        if (best === undefined || !isOutage(error)) throw error;
-        return toDevicePrediction(manifest, best, used, { degraded: true, degradedBy: error.code });
-      }
+    async predict(input, predictOptions = {}) {
+      const local = await predictLocally(tiers, input, predictOptions);
+      if (local.isFinal) return toDevicePrediction(manifest, local.best, local.usage);
+      return await escalate(edge, manifest, input, predictOptions, local);
     },
   };
 }
 
-interface TierAnswer {
+interface DeviceOutput {
   readonly tier: string;
-  readonly answer: TierPrediction;
+  readonly prediction: TierPrediction;
+}
+
+type TierUsage = Prediction["usage"]["tiers"];
+
+type LocalResult = { readonly usage: TierUsage } & (
+  | { readonly isFinal: true; readonly best: DeviceOutput }
+  | { readonly isFinal: false; readonly best: DeviceOutput | undefined }
+);
+
+/** Runs the tiers until one exits. @throws EdgeTierError for an invalid input, or the reason of the caller's signal */
+async function predictLocally(
+  tiers: readonly DeviceTierRunner[],
+  input: DeviceInput,
+  { topK = DEFAULT_TOP_K, maxTier, signal }: PredictOptions,
+): Promise<LocalResult> {
+  const usage: { tier: string; inputs: number; error?: string }[] = [];
+  let best: DeviceOutput | undefined;
+  for (const tier of tiers) {
+    if (signal?.aborted === true) throw signal.reason ?? abortedError();
+    try {
+      best = { tier: tier.id, prediction: await tier.predict(input, topK) };
+      usage.push({ tier: tier.id, inputs: 1 });
+      if (tier.shouldExit(best.prediction) || maxTier === tier.id)
+        return { isFinal: true, best, usage };
+    } catch (error) {
+      // The edge would reject an invalid input too. A fault of the device does not concern the edge.
+      if (error instanceof EdgeTierError) throw error;
+      if (error instanceof TaskError && error.status < 500) throw new EdgeTierError(error);
+      const code = error instanceof TaskError ? error.code : "session_failed";
+      usage.push({ tier: tier.id, inputs: 1, error: code });
+    }
+  }
+  return { isFinal: false, best, usage };
+}
+
+async function escalate(
+  edge: EdgePredictor | undefined,
+  manifest: DeviceManifest,
+  input: DeviceInput,
+  options: PredictOptions,
+  { best, usage }: LocalResult,
+): Promise<Prediction<readonly [PredictOutput]>> {
+  const model =
+    manifest.version === null ? manifest.model : `${manifest.model}@${manifest.version}`;
+  try {
+    if (edge === undefined)
+      throw clientError(
+        "network",
+        "The device model has no edge for escalations.",
+        "Set the option `edge` of loadDeviceModel.",
+      );
+    return await edge.predict(model, input, options);
+  } catch (error) {
+    if (best === undefined || !isOutage(error)) throw error;
+    return toDevicePrediction(manifest, best, usage, { degraded: true, degradedBy: error.code });
+  }
 }
 
 function toDevicePrediction(
   { model, version }: DeviceManifest,
-  { tier, answer }: TierAnswer,
-  tiers: Prediction["usage"]["tiers"],
-  more: Partial<PredictOutput> = {},
+  { tier, prediction }: DeviceOutput,
+  tiers: TierUsage,
+  degradation: Partial<PredictOutput> = {},
 ): Prediction<readonly [PredictOutput]> {
-  const { label, confidence, ranking } = answer;
+  const { label, confidence, ranking } = prediction;
   const output = {
     label,
     score: confidence,
@@ -148,7 +219,7 @@ function toDevicePrediction(
     tier,
     confidence,
     degraded: false,
-    ...more,
+    ...degradation,
   };
   return {
     id: "",
@@ -160,3 +231,18 @@ function toDevicePrediction(
     source: "device",
   };
 }
+
+/** @deprecated Use `EdgePredictor`. */
+export type Edge = EdgePredictor;
+
+/** @deprecated Use `DeviceModel`. */
+export type OnDevice = DeviceModel;
+
+/** @deprecated Use `DeviceModelOptions`. */
+export type OnDeviceOptions<AnyTensor extends OrtTensor> = DeviceModelOptions<AnyTensor>;
+
+/** @deprecated Use `loadDeviceModel`. */
+export const openOnDevice = loadDeviceModel;
+
+/** @deprecated Use `ReadExportFile`. */
+export type ReadFile = ReadExportFile;

@@ -13,7 +13,7 @@ const warnedNames = new Set<string>();
 
 /** Copies `options` with current names only. If an option has both names, its current name wins. */
 export function withCurrentNames<Options extends object>(options: Options): Options {
-  const current: Record<string, unknown> = { ...options };
+  const current = { ...options } as Record<string, unknown>;
   for (const [oldName, name] of Object.entries(CURRENT_NAMES)) {
     if (!(oldName in current)) continue;
     current[name] ??= current[oldName];

@@ -1,16 +1,18 @@
-// Batches as data points of Workers Analytics Engine, which keeps them for three months and answers SQL.
+// Analytics Engine sink: writes metric batches as data points. Workers Analytics Engine stores them for three months and
+// answers SQL queries.
 //
-// One point for each series of a batch, not one for each request: points are billed, sampled when there are many, and limited to 250 of
-// one request, which is what a batch holds at most. So their number follows the isolates, and sums over them are exact until sampling
-// begins; then each counts `_sample_interval` times.
+// Each series of a batch is one point, not each request. Points are billed, sampled at high volume, and limited to 250
+// per request, which is also the maximum size of a batch. The number of points therefore follows the number of isolates.
+// Sums are exact until sampling begins; from then on each point counts `_sample_interval` times.
 //
-// index1 is the metric's name, blob1 too; blob2 and so on are the values of its labels in the order of edge-metric-definitions.ts. double1 is what
-// was added (a gauge's value; how often a histogram observed), double2 a histogram's sum, double3 to double20 the counts of its buckets.
+// index1 and blob1 are the name of the metric. blob2 and later are its label values, in the order of
+// edge-metric-definitions.ts. double1 is the increment of a counter, the value of a gauge, or the number of observations
+// of a histogram. double2 is a histogram's sum, and double3 to double20 are its bucket counts.
 
 import type { MetricsBatch } from "./metrics-aggregate.ts";
 import { countEvents, type Series } from "./series-table.ts";
 
-/** The binding; it neither waits nor throws for what it cannot take. */
+/** Binding of a dataset. It neither waits nor throws, even for an invalid point. */
 export interface AnalyticsEngineDataset {
   writeDataPoint(point: {
     readonly indexes: readonly string[];
@@ -19,22 +21,22 @@ export interface AnalyticsEngineDataset {
   }): void;
 }
 
-/** Of a data point. */
+/** Maximum number of `doubles` of a data point. */
 export const MAX_DATA_POINT_DOUBLES = 20;
 
 export function writeDataPoints(
   dataset: AnalyticsEngineDataset,
   { series }: Pick<MetricsBatch, "series">,
 ): void {
-  for (const one of series)
+  for (const entry of series)
     dataset.writeDataPoint({
-      indexes: [one.name],
-      blobs: [one.name, ...one.labels],
-      doubles: doublesOf(one),
+      indexes: [entry.name],
+      blobs: [entry.name, ...entry.labels],
+      doubles: listDoubles(entry),
     });
 }
 
-function doublesOf(series: Series): number[] {
+function listDoubles(series: Series): number[] {
   return series.kind === "histogram"
     ? [countEvents(series), series.sum, ...series.counts]
     : [series.value];

@@ -1,13 +1,13 @@
-// Every metric of the edge: its name, unit, labels, buckets and meaning. The recorder, the aggregator, `/metrics`, the rules and the
-// dashboards of infra/monitoring, and the page's live panel are made from this file alone.
+// Edge metrics: name, kind, labels, buckets and help of each. The recorder, the aggregator, `/metrics`, the rules and
+// dashboards of infra/monitoring, and the playground's live panel are built from this file alone.
 //
-// Labels are of what the model store or the configuration holds, or from lists in the code: nothing that a client has invented becomes
-// one. What takes computing alone cannot be timed at the edge, where the clock stands still without I/O: durations there are what a
-// request waited (for the store, caches, regions, other requests), and say so.
+// Label values come from the model store, the configuration, or lists in the code. Client-supplied text never becomes a
+// label value. Pure computation cannot be timed at the edge, because the clock pauses without I/O. Durations therefore
+// measure only waiting: for the store, caches, regions and other requests. Their help says so.
 
-/** From a fraction of a millisecond to a client's patience. */
+/** Range from a fast cache hit to a typical client timeout. */
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
-/** Finer where exits are decided. */
+/** Finer at the upper end, where exit thresholds lie. */
 const CONFIDENCES = [
   0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.99, 1,
 ] as const;
@@ -16,9 +16,9 @@ export const EDGE_METRICS = {
   edgetier_isolates_started_total: {
     kind: "counter",
     labels: [],
-    help: "Isolates that have answered a first request: cold starts",
+    help: "Isolates that answered their first request: cold starts",
   },
-  /** route: predict, embeddings, infer, models, regions, health, metrics, other. model: "" where none that exists was named. */
+  /** route: predict, embeddings, infer, models, regions, health, metrics, other. model: "" if the request names no existing model. */
   edgetier_requests_total: {
     kind: "counter",
     labels: ["route", "model", "status"],
@@ -28,61 +28,61 @@ export const EDGE_METRICS = {
     kind: "histogram",
     labels: ["route", "model"],
     buckets: SECONDS,
-    help: "What requests took from arrival to answer by the isolate's clock, which stands still while it computes",
+    help: "Duration of requests by the isolate's clock, which pauses during computation",
   },
-  /** phase: as in `server-timing`, those that wait. */
+  /** phase: the waiting phases of `server-timing`. */
   edgetier_phase_duration_seconds: {
     kind: "histogram",
     labels: ["phase"],
     buckets: SECONDS,
-    help: "What requests waited in a phase, by the isolate's clock",
+    help: "Time that requests waited in a phase, by the isolate's clock",
   },
   edgetier_deadline_seconds: {
     kind: "gauge",
     labels: ["model"],
-    help: "The deadline that the model's manifest sets: its service level objective",
+    help: "Deadline in the model's manifest: its service level objective",
   },
 
-  /** degraded_by: code of the error that kept a better tier from being asked, or "". */
+  /** degraded_by: code of the error that prevented the call of a better tier, or "". */
   edgetier_answers_total: {
     kind: "counter",
     labels: ["model", "version", "tier", "degraded_by"],
-    help: "Inputs answered by computing, by the tier whose answer was given",
+    help: "Inputs answered by computation, by the tier of the final output",
   },
   edgetier_tier_inputs_total: {
     kind: "counter",
     labels: ["model", "version", "tier"],
-    help: "Inputs that a tier was asked about; those that it did not answer were escalated",
+    help: "Inputs that a tier processed; inputs without an exit were escalated",
   },
   edgetier_tier_failures_total: {
     kind: "counter",
     labels: ["model", "version", "tier", "error"],
-    help: "Runs of a tier that failed, or were left out, by the error's code",
+    help: "Runs of a tier that failed or were skipped, by error code",
   },
   edgetier_confidence: {
     kind: "histogram",
     labels: ["model", "version", "tier"],
     buckets: CONFIDENCES,
-    help: "Calibrated confidence of the answers given",
+    help: "Calibrated confidence of the final outputs",
   },
-  /** result: l1, cdn, l2, miss, bypass, held (the client has the answer already). */
+  /** result: l1, cdn, l2, miss, bypass, held (the client's own copy is current). */
   edgetier_cache_results_total: {
     kind: "counter",
     labels: ["model", "result"],
-    help: "Requests by where their answers came from",
+    help: "Requests by the source of their responses",
   },
 
-  /** how: module_scope, bundled, store, plain (a session opened from the model), fallback (the same by the full engine). */
+  /** how: module_scope, bundled, store, plain (a session created from the model), fallback (the same with the full engine). */
   edgetier_sessions_opened_total: {
     kind: "counter",
     labels: ["how"],
     help: "Sessions opened at the edge",
   },
-  /** reason: as in snapshot_refused. */
+  /** reason: `where` of the log event snapshot_refused. */
   edgetier_snapshots_refused_total: {
     kind: "counter",
     labels: ["reason"],
-    help: "Snapshots that were not restored",
+    help: "Snapshots that were rejected and not restored",
   },
   /** kind: function_cut, engine_trap. */
   edgetier_engine_traps_total: {
@@ -93,48 +93,51 @@ export const EDGE_METRICS = {
   edgetier_sessions_evicted_total: {
     kind: "counter",
     labels: [],
-    help: "Sessions that had to make room for others",
+    help: "Sessions evicted to free memory for others",
   },
-  /** tier: whose answer it was; result: agrees, differs, failed. */
+  /** tier: source of the early exit; result: agrees, differs, failed. */
   edgetier_drift_checks_total: {
     kind: "counter",
     labels: ["model", "version", "tier", "result"],
-    help: "Early exits asked of the last tier again",
+    help: "Early exits compared with the output of the last tier",
   },
 
-  /** region: its id in EDGETIER_REGIONS; result: ok, refused (4xx), unreached, timed_out, busy, failed, unreadable, abandoned (another one was quicker), other. */
+  /**
+   * region: id in EDGETIER_REGIONS. result: ok, refused (4xx), unreached (no connection), timed_out, busy, failed,
+   * unreadable, abandoned (another call was faster), other.
+   */
   edgetier_region_calls_total: {
     kind: "counter",
     labels: ["region", "result"],
-    help: "Calls that reached for a region",
+    help: "Calls to a region, by result",
   },
   edgetier_region_call_duration_seconds: {
     kind: "histogram",
     labels: ["region"],
     buckets: SECONDS,
-    help: "Calls to a region that were answered",
+    help: "Duration of answered calls to a region",
   },
   /** to: open, half_open, closed. */
   edgetier_region_circuit_changes_total: {
     kind: "counter",
     labels: ["region", "to"],
-    help: "Changes of a region's circuit breaker, each in one isolate",
+    help: "State changes of a region's circuit breaker, per isolate",
   },
-  /** kind: hedge, retry; result: sent, won (its answer was taken), over_budget (wanted, and not sent). */
+  /** kind: hedge, retry; result: sent, won (its response was used), over_budget (not sent). */
   edgetier_region_extra_calls_total: {
     kind: "counter",
     labels: ["region", "kind", "result"],
-    help: "Calls beyond a request's first",
+    help: "Additional calls after a request's first one",
   },
 
   /**
-   * reason: full (more series than an isolate or an aggregator holds), unsent (no aggregator has said in time that it took them), unknown
-   * (of another deployment's metrics); spans_full, spans_unsent (the same of traces).
+   * reason: full (the table of an isolate or aggregator is full), unsent (no aggregator confirmed the batch in time),
+   * unknown (a metric of another deployment); spans_full and spans_unsent are their counterparts for traces.
    */
   edgetier_telemetry_dropped_total: {
     kind: "counter",
     labels: ["reason"],
-    help: "Events and spans that are missing in the other metrics and traces",
+    help: "Events and spans that the other metrics and traces lack",
   },
 } as const satisfies Readonly<Record<string, MetricDefinition>>;
 
@@ -148,7 +151,8 @@ export type MetricDefinition =
       readonly kind: "histogram";
       readonly labels: readonly string[];
       readonly help: string;
-      /** Upper bounds, ascending; one more for the rest is implied. */ readonly buckets: readonly number[];
+      /** Upper bounds in ascending order, without the implied infinity. */
+      readonly buckets: readonly number[];
     };
 
 export type MetricName = keyof typeof EDGE_METRICS;

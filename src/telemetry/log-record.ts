@@ -1,8 +1,8 @@
-// What edge and region log: every event, its level, and the fields that its record may have beside those that all have. One JSON
-// object a line. Whoever reads logs may rely on it, and tests hold every record to it.
+// Log records of edge and region: events, their levels and their fields. Each record is one JSON object on one line. The
+// format is stable for log readers, and tests check every record against it.
 //
-// A record tells of models, tiers, places and errors, and never of inputs, credentials, headers or query strings. An error's text is
-// written by this project, or quotes an upstream's without the deployment's secrets (redacted-log.ts).
+// Records contain models, tiers, places and errors. They never contain inputs, credentials, headers or query strings.
+// Error texts are this project's own, or an upstream's without the deployment's secrets (redacted-log.ts).
 
 import * as z from "zod";
 
@@ -13,10 +13,10 @@ const count = z.int().min(0);
 const durationMs = z.number().min(0);
 const status = z.int().min(100).max(599);
 const model = { model: text, version: z.int() };
-/** `version` is what the alias names. */
+/** `version` is the alias's target. */
 const aliasOverride = { ...model, alias: text, servedVersion: z.int() };
 const tier = { ...model, tier: text };
-/** Of a session, `model@version/tier`. */
+/** Label of a session: `model@version/tier`. */
 const label = { label: text.optional() };
 const provider = {
   ...tier,
@@ -38,8 +38,8 @@ const failure = {
 };
 
 const LOG_EVENTS = {
-  // Both
-  /** An access record: EDGETIER_ACCESS_LOG, EDGETIER_REGION_ACCESS_LOG. */
+  // Edge and region
+  /** Access record, enabled by EDGETIER_ACCESS_LOG or EDGETIER_REGION_ACCESS_LOG. */
   request: {
     level: "info",
     fields: {
@@ -55,7 +55,7 @@ const LOG_EVENTS = {
   },
   request_failed: { level: "error", fields: failure },
   spans_dropped: { level: "warn", fields: { reason: text, spans: count, cause: text.optional() } },
-  // The edge
+  // Edge
   not_configured: { level: "error", fields: { code: text, detail: text } },
   version_refused: { level: "error", fields: { ...aliasOverride, cause: text } },
   snapshot_refused: { level: "warn", fields: { where: text, detail: text } },
@@ -78,7 +78,7 @@ const LOG_EVENTS = {
     level: "info",
     fields: { name: text, labels: z.record(text, text), value: z.number() },
   },
-  // The region
+  // Region
   open_to_everyone: { level: "warn", fields: { host: text, remedy: text } },
   signatures_required: { level: "info", fields: { keys: z.array(text) } },
   listening: { level: "info", fields: { url: text } },
@@ -117,20 +117,20 @@ const LOG_EVENTS = {
 
 export type LogEvent = keyof typeof LOG_EVENTS;
 
-/** Of an event; those that are not known here count as errors, so that somebody looks. */
+/** Level of an event. Unknown events are errors, so that they are noticed. */
 export const logLevelOf = (event: string): LogLevel =>
   Object.hasOwn(LOG_EVENTS, event) ? LOG_EVENTS[event as LogEvent].level : "error";
 
-/** What each record has. */
+/** Fields of all records. */
 const common = {
-  /** RFC 3339, at the region; the edge's platform knows it. */
+  /** RFC 3339 time. Only the region writes it, because the edge's platform adds its own. */
   time: z.iso.datetime().optional(),
-  /** Of the request that it is about, where it is about one. */
+  /** Id of the request that the record describes, if any. */
   requestId: text.max(255).optional(),
   traceId: text.regex(/^[0-9a-f]{32}$/).optional(),
 };
 
-/** @returns the record @throws ZodError for one that the schema does not know, or with a field too many */
+/** @throws ZodError for an unknown event, or a missing or additional field */
 export function parseLogRecord(record: unknown) {
   const { event } = z
     .looseObject({ event: z.enum(Object.keys(LOG_EVENTS) as LogEvent[]) })

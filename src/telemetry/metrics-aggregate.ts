@@ -1,4 +1,5 @@
-// What an aggregator knows: the sum of all batches that it was sent, each taken once. Free of storage and of the platform.
+// Metrics aggregate: the sum of all batches that an aggregator received, each added once. It is independent of storage
+// and platform.
 
 import {
   createSeriesTable,
@@ -7,32 +8,32 @@ import {
   type Series,
 } from "./series-table.ts";
 
-/** What one isolate has counted in a while. */
+/** Deltas that one isolate counted during an interval. JSON field names are shared with older deployments. */
 export interface MetricsBatch {
-  /** A random name, new with each isolate. */
+  /** Random id of the isolate. */
   readonly isolate: string;
-  /** From 1; an isolate sends the next one only when this one was taken or given up. */
+  /** Starts at 1. An isolate sends the next batch only after this one was confirmed or discarded. */
   readonly sequence: number;
   readonly series: readonly Series[];
 }
 
-/** All that has to be kept to go on; JSON holds it. */
+/** Serializable state. */
 export interface MetricsAggregateState {
   readonly isolates: readonly (readonly [isolate: string, lastSequence: number, atMs: number])[];
   readonly series: readonly Series[];
 }
 
 export interface MetricsAggregate {
-  /** Takes a batch, unless it has been taken before. */
+  /** Adds a batch, unless it was added before. */
   accept(batch: MetricsBatch, nowMs: number): void;
   listSeries(): Series[];
   exportState(): MetricsAggregateState;
 }
 
-/** An isolate has given a batch up long before (metrics-reporter.ts). */
+/** Longer than MAX_BATCH_AGE_MS of metrics-reporter.ts, after which an isolate discards a batch. */
 const ISOLATE_RETENTION_MS = 3_600_000;
 const MAX_ISOLATES = 20_000;
-/** Of versions that are served no more. */
+/** Retention of unchanged series, such as those of versions that are no longer served. */
 const SERIES_RETENTION_MS = 7 * 86_400_000;
 
 export function createMetricsAggregate(
@@ -40,26 +41,26 @@ export function createMetricsAggregate(
   saved?: MetricsAggregateState,
 ): MetricsAggregate {
   const table = createSeriesTable(maxSeries);
-  /** The one unheard of for longest first. */
+  /** Ordered by the time of the last batch, oldest first. */
   const isolates = new Map(
     (saved?.isolates ?? []).map(([isolate, sequence, atMs]) => [isolate, { sequence, atMs }]),
   );
   for (const series of saved?.series ?? []) table.merge(series);
 
-  function drop(reason: SeriesRejection, series: Series): void {
+  function recordDrop(reason: SeriesRejection, series: Series): void {
     table.record("edgetier_telemetry_dropped_total", [reason], countEvents(series), series.atMs);
   }
 
   function add(series: Series, nowMs: number): void {
-    let refusal = table.merge(series);
-    if (refusal === "full") {
+    let rejection = table.merge(series);
+    if (rejection === "full") {
       table.evictUnchangedSince(nowMs - SERIES_RETENTION_MS);
-      refusal = table.merge(series);
+      rejection = table.merge(series);
     }
-    if (refusal !== undefined) drop(refusal, series);
+    if (rejection !== undefined) recordDrop(rejection, series);
   }
 
-  function forgetIsolates(nowMs: number): void {
+  function evictIsolates(nowMs: number): void {
     for (const [isolate, { atMs }] of isolates) {
       if (isolates.size <= MAX_ISOLATES && atMs > nowMs - ISOLATE_RETENTION_MS) return;
       isolates.delete(isolate);
@@ -69,10 +70,10 @@ export function createMetricsAggregate(
   return {
     accept({ isolate, sequence, series }, nowMs) {
       if (sequence <= (isolates.get(isolate)?.sequence ?? 0)) return;
-      isolates.delete(isolate); // to the end
+      isolates.delete(isolate); // Moves the isolate to the end of the order.
       isolates.set(isolate, { sequence, atMs: nowMs });
-      forgetIsolates(nowMs);
-      for (const one of series) add(one, nowMs);
+      evictIsolates(nowMs);
+      for (const entry of series) add(entry, nowMs);
     },
     listSeries: table.list,
     exportState: () => ({
@@ -84,7 +85,7 @@ export function createMetricsAggregate(
   };
 }
 
-/** Of several aggregators. */
+/** Merges the series of several aggregators. */
 export function mergeSeries(shards: readonly (readonly Series[])[]): Series[] {
   const table = createSeriesTable(Infinity);
   for (const series of shards.flat()) table.merge(series);

@@ -1,4 +1,4 @@
-// What an isolate counts, until it is reported: deltas in memory, bounded in series.
+// Metrics recorder: counts deltas in an isolate's memory until they are reported. The number of series is bounded.
 
 import {
   type CounterName,
@@ -10,27 +10,27 @@ import {
 } from "./edge-metric-definitions.ts";
 import { createSeriesTable, type Series } from "./series-table.ts";
 
-/** Never throws, and nothing waits for it. */
+/** Recording port. Its methods never throw and do no I/O. */
 export interface EdgeMetrics {
   count<Name extends CounterName>(name: Name, labels: LabelsOf<Name>, by?: number): void;
-  /** @param value in the unit that the name ends with */
+  /** @param value in the unit at the end of the name */
   observe<Name extends HistogramName>(name: Name, labels: LabelsOf<Name>, value: number): void;
   setGauge<Name extends GaugeName>(name: Name, labels: LabelsOf<Name>, value: number): void;
 }
 
 export interface MetricsRecorder extends EdgeMetrics {
-  /** Series with something in them. */
+  /** Number of series with values. */
   readonly seriesCount: number;
-  /** The `most` that were begun first; they are empty again. */
-  drain(most: number): Series[];
+  /** Removes and returns the oldest series. */
+  drain(maxSeries: number): Series[];
 }
 
-/** For where nobody takes them. */
+/** Discards everything. */
 export const NOOP_METRICS: EdgeMetrics = { count() {}, observe() {}, setGauge() {} };
 
 export interface MetricsRecorderOptions {
   readonly clock: { now(): number };
-  /** What is recorded beyond them is counted as dropped. */
+  /** Events of further series are counted as dropped. */
   readonly maxSeries: number;
 }
 

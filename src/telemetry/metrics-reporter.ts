@@ -1,10 +1,11 @@
-// Brings what an isolate has counted to where it is summed up, after the responses and about once a second.
+// Metrics reporter: sends an isolate's deltas to the aggregator after responses, about once a second.
 //
-// One batch is under way at a time. If nobody knows whether it was taken, it is sent again just as it was, and the aggregator takes
-// it once; meanwhile the recorder goes on, which costs no more memory. So counts are exact, and what is given up is counted itself.
-// Only an isolate that ends without a word takes something along: what it has counted since its last batch.
+// One batch is in flight at a time. If its delivery is uncertain, the same batch is sent again, and the aggregator adds it
+// once. The recorder continues in the meantime, without more memory. Counts are therefore exact, and discarded batches
+// are counted as such. Only an isolate that is terminated loses its deltas since the last batch.
 
 import type { Clock } from "../core/clock.ts";
+import type { WaitUntil } from "../core/tracing.ts";
 import type { MetricsBatch } from "./metrics-aggregate.ts";
 import type { MetricsRecorder } from "./metrics-recorder.ts";
 import { countEvents } from "./series-table.ts";
@@ -12,91 +13,62 @@ import { countEvents } from "./series-table.ts";
 export interface MetricsReporterOptions {
   readonly recorder: MetricsRecorder;
   readonly clock: Clock;
-  /** This isolate's name: as in Batch. */
+  /** Value of `MetricsBatch.isolate`. */
   readonly isolateId: string;
-  /** For how long is counted before a batch goes out. */
+  /** Delay before a batch is sent. */
   readonly intervalMs: number;
-  /** Resolves when the batch has been taken for good. Left out, nothing has to be sent. */
+  /** Resolves when the batch is stored. Defaults to a function that discards it. */
   readonly send?: ((batch: MetricsBatch) => Promise<void>) | undefined;
-  /** Is told of each batch once. */
+  /** Called once for each batch. */
   readonly onBatch?: ((batch: MetricsBatch) => void) | undefined;
-  /** The first failure of several in a row. */
+  /** Called for the first of several consecutive failures. */
   readonly onFailure?: ((error: unknown) => void) | undefined;
 }
 
 export interface MetricsReporter {
-  /** After each request: has a batch go out soon, if that is not on its way. */
-  schedule(waitUntil: (work: Promise<unknown>) => void): void;
-  /** Sends at once. Never rejects. */
+  /** Schedules a batch after a request, unless one is scheduled already. */
+  schedule(waitUntil: WaitUntil): void;
+  /** Sends a batch immediately. Never rejects. */
   flush(): Promise<void>;
 }
 
-/** Bounds a batch at some 50 kB, and what Workers Analytics Engine takes of one request (250 points). The rest goes with the next. */
+/** Limits a batch to about 50 kB, and to the 250 points per request of Workers Analytics Engine. */
 export const MAX_BATCH_SERIES = 250;
 const SEND_TIMEOUT_MS = 5_000;
-/** The platform may end a request's work without a word: another request then does it. */
+/** Slack after which another request takes over. The platform may terminate a request's work without notice. */
 const GRACE_MS = 1_000;
-/** Of one request's work, while something is left to send; the platform ends it after 30 s, and the free plan allows 50 subrequests. */
+/**
+ * Maximum number of batches per request. The platform ends work after 30 s, and its free plan allows 50 subrequests.
+ */
 const MAX_FLUSHES_PER_REQUEST = 4;
-/** A batch that was not taken for so long; aggregators remember for longer what they took. */
+/** Age at which an unconfirmed batch is discarded. Aggregators remember confirmed batches for longer. */
 const MAX_BATCH_AGE_MS = 600_000;
 
 export function createMetricsReporter({
   recorder,
   clock,
-  isolateId: isolate,
+  isolateId,
   intervalMs,
   send = async () => {},
   onBatch = () => {},
   onFailure = () => {},
 }: MetricsReporterOptions): MetricsReporter {
-  let underWay: { readonly batch: MetricsBatch; readonly madeAtMs: number } | undefined;
-  let sequence = 0;
+  const batches = createBatchQueue(recorder, clock, isolateId, onBatch);
   let isFailing = false;
-  /** Until then some request is seeing to it. */
+  /** Until this time, a request is responsible for sending. */
   let claimedUntilMs = -Infinity;
-  let runs = 0;
-
-  const pause = (delayMs: number) =>
-    new Promise<void>((resolve) => clock.setTimer(resolve, delayMs));
-
-  function nextBatch(): typeof underWay {
-    if (recorder.seriesCount === 0) return undefined;
-    const batch = { isolate, sequence: ++sequence, series: recorder.drain(MAX_BATCH_SERIES) };
-    onBatch(batch);
-    return { batch, madeAtMs: clock.now() };
-  }
-
-  function giveUpIfOld(): void {
-    if (underWay === undefined || clock.now() - underWay.madeAtMs < MAX_BATCH_AGE_MS) return;
-    const events = underWay.batch.series.reduce((sum, series) => sum + countEvents(series), 0);
-    recorder.count("edgetier_telemetry_dropped_total", { reason: "unsent" }, events);
-    underWay = undefined;
-  }
+  let lastRunId = 0;
 
   async function flush(): Promise<void> {
-    giveUpIfOld();
-    const sent = (underWay ??= nextBatch());
-    if (sent === undefined) return;
+    const pending = batches.current();
+    if (pending === undefined) return;
     try {
-      await within(SEND_TIMEOUT_MS, send(sent.batch));
-      if (underWay === sent) underWay = undefined; // else another request was quicker
+      await withTimeout(clock, SEND_TIMEOUT_MS, send(pending.batch));
+      batches.confirm(pending);
       isFailing = false;
     } catch (error) {
       if (!isFailing) onFailure(error);
       isFailing = true;
-    }
-  }
-
-  async function within(timeoutMs: number, work: Promise<void>): Promise<void> {
-    let stop = () => {};
-    const late = new Promise<never>((_, reject) => {
-      stop = clock.setTimer(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
-    });
-    try {
-      await Promise.race([work, late]);
-    } finally {
-      stop();
     }
   }
 
@@ -105,15 +77,15 @@ export function createMetricsReporter({
   }
 
   async function run(): Promise<void> {
-    const own = ++runs;
-    const isLatest = () => own === runs;
+    const runId = ++lastRunId;
+    const isLatest = () => runId === lastRunId;
     for (let round = 1; round <= MAX_FLUSHES_PER_REQUEST && isLatest(); round++) {
       claim();
-      await pause(intervalMs);
-      // What is counted while the last batch is on its way is seen to by the request that counts it.
+      await new Promise<void>((resolve) => clock.setTimer(resolve, intervalMs));
+      // Events during the last flush are sent by the request that counts them.
       if (round === MAX_FLUSHES_PER_REQUEST && isLatest()) claimedUntilMs = -Infinity;
       await flush();
-      if (underWay === undefined && recorder.seriesCount === 0) break;
+      if (batches.isEmpty()) break;
     }
     if (isLatest()) claimedUntilMs = -Infinity;
   }
@@ -126,4 +98,61 @@ export function createMetricsReporter({
       waitUntil(run());
     },
   };
+}
+
+interface PendingBatch {
+  readonly batch: MetricsBatch;
+  readonly createdAtMs: number;
+}
+
+/** Holds the batch in flight until it is confirmed or too old. */
+function createBatchQueue(
+  recorder: MetricsRecorder,
+  clock: Clock,
+  isolate: string,
+  onBatch: (batch: MetricsBatch) => void,
+) {
+  let pending: PendingBatch | undefined;
+  let sequence = 0;
+
+  function discardIfOld(): void {
+    if (pending === undefined || clock.now() - pending.createdAtMs < MAX_BATCH_AGE_MS) return;
+    const events = pending.batch.series.reduce((sum, series) => sum + countEvents(series), 0);
+    recorder.count("edgetier_telemetry_dropped_total", { reason: "unsent" }, events);
+    pending = undefined;
+  }
+
+  function nextBatch(): PendingBatch | undefined {
+    if (recorder.seriesCount === 0) return undefined;
+    const batch = { isolate, sequence: ++sequence, series: recorder.drain(MAX_BATCH_SERIES) };
+    onBatch(batch);
+    return { batch, createdAtMs: clock.now() };
+  }
+
+  return {
+    current(): PendingBatch | undefined {
+      discardIfOld();
+      return (pending ??= nextBatch());
+    },
+    confirm(confirmed: PendingBatch): void {
+      // Another request may have confirmed it, and the next batch may be pending.
+      if (pending === confirmed) pending = undefined;
+    },
+    isEmpty: () => pending === undefined && recorder.seriesCount === 0,
+  };
+}
+
+async function withTimeout(clock: Clock, timeoutMs: number, work: Promise<void>): Promise<void> {
+  let stopTimer = () => {};
+  const timeout = new Promise<never>((_, reject) => {
+    stopTimer = clock.setTimer(
+      () => reject(new Error(`no response within ${timeoutMs} ms`)),
+      timeoutMs,
+    );
+  });
+  try {
+    await Promise.race([work, timeout]);
+  } finally {
+    stopTimer();
+  }
 }

@@ -1,5 +1,5 @@
-// Spans as OTLP/HTTP takes them in JSON (opentelemetry-proto's ExportTraceServiceRequest): ids in hexadecimal digits, 64-bit
-// integers as text, enumerations as numbers. OpenTelemetry's own SDK and transformer would add 44 kB to the Worker.
+// OTLP encoder: spans as OTLP/HTTP JSON (ExportTraceServiceRequest of opentelemetry-proto). Ids are hexadecimal, 64-bit
+// integers are strings, and enumerations are numbers. OpenTelemetry's SDK and transformer would add 44 kB to the Worker.
 
 import type { SpanAttributes } from "../core/tracing.ts";
 import { VERSION } from "../core/version.ts";
@@ -15,7 +15,7 @@ export interface EndedSpan {
   readonly startMs: number;
   readonly endMs: number;
   readonly attributes: SpanAttributes;
-  /** Code of what it failed with. */
+  /** Code of the error that ended the span. */
   readonly errorCode: string | undefined;
   readonly links: readonly { readonly traceId: string | undefined; readonly id: string }[];
 }
@@ -23,7 +23,7 @@ export interface EndedSpan {
 const KINDS = { internal: 1, server: 2, client: 3 } as const;
 const STATUS_ERROR = 2;
 
-/** @param resource who made the spans: `service.name` and so on */
+/** @param resource attributes of the sending service, such as `service.name` */
 export function encodeSpans(resource: SpanAttributes, spans: readonly EndedSpan[]): string {
   const scopeSpans = [
     { scope: { name: "edgetier", version: VERSION }, spans: spans.map(encodeSpan) },
@@ -37,37 +37,40 @@ function encodeSpan({
   traceId,
   id,
   parentId,
-  traceState: state,
+  traceState,
   isSampled,
   kind,
   name,
   startMs,
   endMs,
-  attributes: facts,
-  errorCode: error,
+  attributes,
+  errorCode,
   links,
 }: EndedSpan): object {
   return {
     traceId,
     spanId: id,
-    traceState: state, // what is undefined is left out
+    traceState, // JSON.stringify omits undefined fields.
     parentSpanId: parentId,
     flags: isSampled ? 1 : 0,
     name,
     kind: KINDS[kind],
     startTimeUnixNano: toUnixNanos(startMs),
-    endTimeUnixNano: toUnixNanos(Math.max(startMs, endMs)), // a clock may be set back
-    attributes: encodeAttributes(error === undefined ? facts : { ...facts, "error.type": error }),
+    // The clock may have been set back in between.
+    endTimeUnixNano: toUnixNanos(Math.max(startMs, endMs)),
+    attributes: encodeAttributes(
+      errorCode === undefined ? attributes : { ...attributes, "error.type": errorCode },
+    ),
     links: links.map((link) => ({ traceId: link.traceId, spanId: link.id })),
-    status: error === undefined ? {} : { code: STATUS_ERROR, message: error },
+    status: errorCode === undefined ? {} : { code: STATUS_ERROR, message: errorCode },
   };
 }
 
-/** A double holds the microseconds since 1970, and not the nanoseconds. */
+/** A double represents the microseconds since 1970 exactly, but not the nanoseconds. */
 const toUnixNanos = (ms: number): string => `${Math.round(ms * 1_000)}000`;
 
-const encodeAttributes = (facts: SpanAttributes): object[] =>
-  Object.entries(facts).map(([key, value]) => ({ key, value: encodeAttributeValue(value) }));
+const encodeAttributes = (attributes: SpanAttributes): object[] =>
+  Object.entries(attributes).map(([key, value]) => ({ key, value: encodeAttributeValue(value) }));
 
 function encodeAttributeValue(value: SpanAttributes[string]): object {
   if (typeof value === "string") return { stringValue: value };

@@ -1,11 +1,11 @@
-// Series in Prometheus' text format, version 0.0.4.
+// Prometheus text format, version 0.0.4.
 
 import { EDGE_METRICS, type MetricDefinition } from "./edge-metric-definitions.ts";
 import type { Series } from "./series-table.ts";
 
 export const PROMETHEUS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-/** Metrics in the order of edge-metric-definitions.ts, and every one of them, so that a scrape tells what there is. */
+/** Formats all metrics in the order of edge-metric-definitions.ts, including metrics without series. */
 export function formatPrometheusText(series: readonly Series[]): string {
   const lines: string[] = [];
   for (const [name, definition] of Object.entries<MetricDefinition>(EDGE_METRICS)) {
@@ -13,7 +13,8 @@ export function formatPrometheusText(series: readonly Series[]): string {
       `# HELP ${name} ${escapeHelp(definition.help)}`,
       `# TYPE ${name} ${definition.kind}`,
     );
-    for (const one of series) if (one.name === name) lines.push(...formatSamples(one, definition));
+    for (const entry of series)
+      if (entry.name === name) lines.push(...formatSamples(entry, definition));
   }
   return `${lines.join("\n")}\n`;
 }
@@ -23,15 +24,15 @@ function formatSamples(series: Series, definition: MetricDefinition): string[] {
   const pairs = definition.labels.map(
     (label, index) => `${label}="${escapeLabelValue(series.labels[index] ?? "")}"`,
   );
-  const sample = (suffix: string, value: number, ...more: readonly string[]) => {
-    const labels = [...pairs, ...more].join(",");
+  const sample = (suffix: string, value: number, ...extraPairs: readonly string[]) => {
+    const labels = [...pairs, ...extraPairs].join(",");
     return `${name}${suffix}${labels === "" ? "" : `{${labels}}`} ${value}`;
   };
   if (series.kind !== "histogram" || definition.kind !== "histogram")
     return series.kind === "histogram" ? [] : [sample("", series.value)];
   let count = 0;
-  const buckets = series.counts.map((inBucket, index) => {
-    count += inBucket;
+  const buckets = series.counts.map((bucketCount, index) => {
+    count += bucketCount;
     const bound = definition.buckets[index];
     return sample("_bucket", count, `le="${bound === undefined ? "+Inf" : bound}"`);
   });

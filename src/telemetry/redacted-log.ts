@@ -1,22 +1,23 @@
-// A log without the deployment's own secrets: upstreams' errors may repeat what they were sent.
+// Log redaction: masks the deployment's secrets, because upstream errors may quote request headers.
 
 type Log = (record: Readonly<Record<string, unknown>>) => void;
 
 const SECRET_NAME = /SECRET|TOKEN|PASSWORD|HMAC|HEADERS/;
-const MIN_CHARACTERS = 8; // shorter ones would take words away
+/** Shorter values could match ordinary words. */
+const MIN_SECRET_LENGTH = 8;
 
-/** @param config whose texts with names such as `…_SECRET…` or `…_TOKEN`, or in objects of such names, are taken out of every record */
+/** @param config variables; strings under names such as `…_SECRET…` or `…_TOKEN`, also in objects, are masked */
 export function redactSecrets(log: Log, config: object): Log {
   const values = Object.entries(config).flatMap(([name, value]: [string, unknown]) =>
     SECRET_NAME.test(name) ? (value instanceof Object ? Object.values(value) : [value]) : [],
   );
   const secrets = values.filter(
-    (value): value is string => typeof value === "string" && value.length >= MIN_CHARACTERS,
+    (value): value is string => typeof value === "string" && value.length >= MIN_SECRET_LENGTH,
   );
-  const masked = (value: unknown) =>
+  const mask = (value: unknown) =>
     typeof value === "string"
       ? secrets.reduce((text, secret) => text.replaceAll(secret, "[secret]"), value)
       : value;
   return (record) =>
-    log(Object.fromEntries(Object.entries(record).map(([name, value]) => [name, masked(value)])));
+    log(Object.fromEntries(Object.entries(record).map(([name, value]) => [name, mask(value)])));
 }

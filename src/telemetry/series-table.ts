@@ -1,5 +1,5 @@
-// A bounded table of series: what an isolate has counted since it last reported, or all that an aggregator was told. Merging is
-// adding, so neither order nor portions matter.
+// Series table: a bounded set of series, used for an isolate's deltas and for an aggregator's sums. Merging is addition, so
+// neither the order nor the size of batches matters.
 
 import {
   EDGE_METRICS,
@@ -10,17 +10,17 @@ import {
 
 interface SeriesBase {
   readonly name: string;
-  /** Values, in the order of the metric's labels. */
+  /** Label values, in the order of the metric's labels. */
   readonly labels: readonly string[];
-  /** When it was last changed, in milliseconds since 1970; of two gauges the later one counts. */
+  /** Time of the last change, in milliseconds since 1970. If two gauges are merged, the later one wins. */
   readonly atMs: number;
 }
 
-/** Plain data: it goes from isolates to the aggregator, and into its storage. */
+/** Serializable series. Isolates send it to the aggregator, which stores it. */
 export type Series =
   | (SeriesBase & { readonly kind: "counter"; readonly value: number })
   | (SeriesBase & { readonly kind: "gauge"; readonly value: number })
-  /** counts: of each bucket alone, and one more for the rest */
+  /** `counts` are per bucket, not cumulative. The last one is for values above all bounds. */
   | (SeriesBase & {
       readonly kind: "histogram";
       readonly counts: readonly number[];
@@ -32,54 +32,36 @@ type Writable<Type> = Type extends Series
   : never;
 type Entry = Writable<Series>;
 
-/** full: more series than the table holds; unknown: a metric, labels or buckets that this code does not have. */
+/** `full`: the table has no room. `unknown`: this version has no such metric, labels or buckets. */
 export type SeriesRejection = "full" | "unknown";
 
 export interface SeriesTable {
   readonly size: number;
-  /** @param value of a counter what is added, else what is observed or set @returns whether there was room */
+  /**
+   * @param value increment of a counter, observation of a histogram, or value of a gauge
+   * @returns whether there was room
+   */
   record(name: MetricName, labels: readonly string[], value: number, atMs: number): boolean;
   merge(series: Series): SeriesRejection | undefined;
-  /** The `most` that were begun first; they begin anew when something is recorded in them again. */
-  drain(most: number): Series[];
+  /** Removes and returns the oldest series. */
+  drain(maxSeries: number): Series[];
   list(): Series[];
-  /** Forgets what has not changed since. */
+  /** Removes series without a later change. */
   evictUnchangedSince(beforeMs: number): void;
 }
 
-/** What is said of the table itself always has room. */
+/** Metric that is exempt from the limit, because it counts what the table itself drops. */
 const DROPPED_METRIC = "edgetier_telemetry_dropped_total" satisfies MetricName;
 
 export function createSeriesTable(maxSeries: number): SeriesTable {
-  /** The first begun comes first. */
-  const entries = new Set<Entry>();
-  const index: IndexNode = { next: new Map() };
-
-  function entryOf(name: MetricName, labels: readonly string[]): Entry | undefined {
-    let node = index.next.get(name);
-    for (const label of labels) node = node?.next.get(label);
-    if (node?.entry !== undefined || (entries.size >= maxSeries && name !== DROPPED_METRIC))
-      return node?.entry;
-    const made = createEntry(name, labels);
-    entries.add(made);
-    addToIndex(index, made);
-    return made;
-  }
-
-  function remove(gone: readonly Entry[]): void {
-    if (gone.length === 0) return; // a full table asks this for each series that it has no room for
-    for (const entry of gone) entries.delete(entry);
-    index.next.clear();
-    for (const entry of entries) addToIndex(index, entry);
-  }
-
+  const { entries, findOrCreate, remove } = createEntryIndex(maxSeries);
   return {
     get size() {
       return entries.size;
     },
 
     record(name, labels, value, atMs) {
-      const entry = entryOf(name, labels);
+      const entry = findOrCreate(name, labels);
       if (entry === undefined) return false;
       entry.atMs = atMs;
       if (entry.kind === "counter") entry.value += value;
@@ -93,28 +75,18 @@ export function createSeriesTable(maxSeries: number): SeriesTable {
     },
 
     merge(series) {
-      const { name, labels, atMs } = series;
+      const { name, labels } = series;
       if (!isMetricName(name) || !matchesDefinition(EDGE_METRICS[name], series)) return "unknown";
-      const entry = entryOf(name, labels);
+      const entry = findOrCreate(name, labels);
       if (entry === undefined) return "full";
-      if (entry.kind === "histogram" && series.kind === "histogram") {
-        series.counts.forEach(
-          (count, bucket) => (entry.counts[bucket] = (entry.counts[bucket] ?? 0) + count),
-        );
-        entry.sum += series.sum;
-      } else if (entry.kind === "counter" && series.kind === "counter") entry.value += series.value;
-      else if (entry.kind === "gauge" && series.kind === "gauge") {
-        const isLater = atMs > entry.atMs || (atMs === entry.atMs && series.value > entry.value);
-        if (isLater) entry.value = series.value;
-      }
-      entry.atMs = Math.max(entry.atMs, atMs);
+      mergeInto(entry, series);
       return undefined;
     },
 
-    drain(most) {
-      const taken = [...entries].slice(0, most);
-      remove(taken);
-      return taken;
+    drain(maxSeries) {
+      const drained = [...entries].slice(0, maxSeries);
+      remove(drained);
+      return drained;
     },
 
     list: () =>
@@ -128,13 +100,60 @@ export function createSeriesTable(maxSeries: number): SeriesTable {
   };
 }
 
-/** How many calls of the recorder are in it. */
+function mergeInto(entry: Entry, series: Series): void {
+  if (entry.kind === "histogram" && series.kind === "histogram") {
+    series.counts.forEach(
+      (count, bucket) => (entry.counts[bucket] = (entry.counts[bucket] ?? 0) + count),
+    );
+    entry.sum += series.sum;
+  } else if (entry.kind === "counter" && series.kind === "counter") entry.value += series.value;
+  else if (entry.kind === "gauge" && series.kind === "gauge") {
+    const isLater =
+      series.atMs > entry.atMs || (series.atMs === entry.atMs && series.value > entry.value);
+    if (isLater) entry.value = series.value;
+  }
+  entry.atMs = Math.max(entry.atMs, series.atMs);
+}
+
+function createEntryIndex(maxSeries: number) {
+  /** In the order of their creation. */
+  const entries = new Set<Entry>();
+  const index: IndexNode = { next: new Map() };
+  return {
+    entries: entries as ReadonlySet<Entry>,
+
+    /** @returns undefined if the table is full */
+    findOrCreate(name: MetricName, labels: readonly string[]): Entry | undefined {
+      let node = index.next.get(name);
+      for (const label of labels) node = node?.next.get(label);
+      if (node?.entry !== undefined) return node.entry;
+      if (entries.size >= maxSeries && name !== DROPPED_METRIC) return undefined;
+      const entry = createEntry(name, labels);
+      entries.add(entry);
+      addToIndex(index, entry);
+      return entry;
+    },
+
+    remove(removed: readonly Entry[]): void {
+      // A full table attempts an eviction for each rejected series, so that this case must be fast.
+      if (removed.length === 0) return;
+      for (const entry of removed) entries.delete(entry);
+      index.next.clear();
+      for (const entry of entries) addToIndex(index, entry);
+    },
+  };
+}
+
+/** Counts the recorder calls that the series contains. */
 export function countEvents(series: Series): number {
   if (series.kind === "histogram") return series.counts.reduce((sum, count) => sum + count, 0);
   return series.kind === "counter" ? series.value : 1;
 }
 
-/** By name, then by each label in turn: on the path of every request, a third of what it costs to make one key of them all. */
+/**
+ * Index by name, then by each label. It is on the path of every request. A single concatenated key costs three times as
+ * much.
+ */
 interface IndexNode {
   readonly next: Map<string, IndexNode>;
   entry?: Entry;
@@ -178,7 +197,7 @@ function findBucketIndex(name: MetricName, value: number): number {
   return bucket;
 }
 
-/** It may come from an isolate of another deployment. */
+/** A series may come from an isolate of another deployment. */
 function matchesDefinition(definition: MetricDefinition, series: Series): boolean {
   if (definition.kind !== series.kind || definition.labels.length !== series.labels.length)
     return false;

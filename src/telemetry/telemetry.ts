@@ -1,4 +1,4 @@
-// The metrics of one isolate, as the application is given them.
+// Telemetry of one isolate: the part that the application receives.
 
 import type { EdgeMetrics } from "./metrics-recorder.ts";
 import type { MetricsReporter } from "./metrics-reporter.ts";
@@ -7,6 +7,6 @@ import type { Series } from "./series-table.ts";
 export interface Telemetry {
   readonly metrics: EdgeMetrics;
   readonly reporter: MetricsReporter;
-  /** All that was counted by all isolates; undefined where only another place than this edge sums it up. */
+  /** Reads the sums over all isolates; undefined if they are only available outside this edge. */
   readonly readSeries?: (() => Promise<readonly Series[]>) | undefined;
 }

@@ -1,4 +1,4 @@
-// The variables of tracing, and the tracer that they ask for: the same at edge and region.
+// Trace configuration of edge and region: environment variables, and the tracer that they configure.
 
 import * as z from "zod";
 import type { Clock } from "../core/clock.ts";
@@ -9,7 +9,7 @@ import { encodeSpans } from "./otlp.ts";
 import { createSpanExporter, type SpanDropReason } from "./span-exporter.ts";
 import { createTracer } from "./tracer.ts";
 
-/** As OTEL_EXPORTER_OTLP_HEADERS: `name=value,name=value`, values percent-encoded. */
+/** Format of OTEL_EXPORTER_OTLP_HEADERS: `name=value,name=value`, with percent-encoded values. */
 const otlpHeaders = z.string().transform((text, context) => {
   const pairs = text
     .split(",")
@@ -23,30 +23,33 @@ const otlpHeaders = z.string().transform((text, context) => {
   } catch {
     context.addIssue({
       code: "custom",
-      message: "must be name=value pairs with commas between them, their values percent-encoded",
+      message: "must be comma-separated name=value pairs with percent-encoded values",
     });
     return z.NEVER;
   }
 });
 
 export const traceVariables = {
-  /** Of an OTLP/HTTP collector, without `/v1/traces`. Without it nothing is traced, and a client's context goes on as it came. */
+  /** URL of an OTLP/HTTP collector, without `/v1/traces`. If absent, trace contexts are only forwarded. */
   EDGETIER_OTLP_URL: httpUrlText().optional(),
-  /** A secret: what the collector wants to be sent along. */
+  /** Secret: headers for the collector. */
   EDGETIER_OTLP_HEADERS: otlpHeaders.default({}),
-  /** Of the requests that come without a trace, from 0 to 1. */
+  /** Sampling ratio for requests without a trace context, from 0 to 1. */
   EDGETIER_TRACE_SHARE: z.coerce.number().min(0).max(1).default(0.01),
-  /** Traces a second, in each isolate or region server, that clients may ask for; and as many of those that failed or were degraded. */
+  /**
+   * Additional traces per second in each isolate or region server. One such budget is for traces that clients request,
+   * another one for failed and degraded requests.
+   */
   EDGETIER_TRACE_EXTRA_PER_SECOND: integerText(10, 0, 100_000),
 };
 
 type TraceVariables = z.output<z.ZodObject<typeof traceVariables>>;
 
 export interface ConfiguredTracerOptions {
-  /** `service.name` and what else tells who this is. */
+  /** Attributes of this service, such as `service.name`. */
   readonly resource: SpanAttributes;
   readonly clock: Clock;
-  /** Spans that no collector gets. */
+  /** Called with the number of lost spans. */
   readonly onSpansDropped: (reason: SpanDropReason, spans: number) => void;
   readonly log: (record: Readonly<Record<string, unknown>>) => void;
 }
@@ -57,21 +60,21 @@ const exportResponse = z.object({ partialSuccess: z.object({ rejectedSpans: z.co
 
 export function createConfiguredTracer(
   config: TraceVariables,
-  { resource, clock, onSpansDropped: countDropped, log }: ConfiguredTracerOptions,
+  { resource, clock, onSpansDropped, log }: ConfiguredTracerOptions,
 ): Tracer {
   const {
     EDGETIER_OTLP_URL: url,
-    EDGETIER_OTLP_HEADERS: sentAlong,
-    EDGETIER_TRACE_SHARE: share,
-    EDGETIER_TRACE_EXTRA_PER_SECOND: extraPerSecond,
+    EDGETIER_OTLP_HEADERS: collectorHeaders,
+    EDGETIER_TRACE_SHARE: sampleRatio,
+    EDGETIER_TRACE_EXTRA_PER_SECOND: extraTracesPerSecond,
   } = config;
   if (url === undefined) return passthroughTracer;
-  const whole = { "service.version": VERSION, ...resource };
+  const resourceAttributes = { "service.version": VERSION, ...resource };
   let loggedAtMs = -Infinity;
   const exporter = createSpanExporter({
     clock,
     onDropped(reason, spans, cause) {
-      countDropped(reason, spans);
+      onSpansDropped(reason, spans);
       if (clock.now() - loggedAtMs < LOG_INTERVAL_MS) return;
       loggedAtMs = clock.now();
       log({ level: "warn", event: "spans_dropped", reason, spans, cause });
@@ -79,21 +82,21 @@ export function createConfiguredTracer(
     async send(spans) {
       const response = await fetch(`${url}/v1/traces`, {
         method: "POST",
-        headers: { ...sentAlong, "content-type": "application/json" },
-        body: encodeSpans(whole, spans),
+        headers: { ...collectorHeaders, "content-type": "application/json" },
+        body: encodeSpans(resourceAttributes, spans),
         signal: AbortSignal.timeout(SEND_TIMEOUT_MS),
         redirect: "manual",
       });
       const text = await response.text();
-      if (!response.ok) throw new Error(`the collector answered with status ${response.status}`);
+      if (!response.ok) throw new Error(`the collector responded with status ${response.status}`);
       return parseRejectedSpans(text);
     },
   });
   return createTracer({
     clock,
     exporter,
-    sampleRatio: share,
-    extraTracesPerSecond: extraPerSecond,
+    sampleRatio,
+    extraTracesPerSecond,
   });
 }
 
@@ -101,6 +104,6 @@ function parseRejectedSpans(text: string): number {
   try {
     return exportResponse.safeParse(JSON.parse(text)).data?.partialSuccess.rejectedSpans ?? 0;
   } catch {
-    return 0; // an answer of its own kind, and yet a good one
+    return 0; // Some collectors respond with another body, although they accepted the spans.
   }
 }

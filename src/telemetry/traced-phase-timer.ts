@@ -1,4 +1,4 @@
-// The phases of a request that the clock has seen, as spans of it too. Calls to regions have spans of their own.
+// Traced phase timer: records phases with a duration as spans of their request. Calls to regions have their own spans.
 
 import type { Clock } from "../core/clock.ts";
 import { asEdgeTierError } from "../core/errors.ts";
@@ -11,16 +11,16 @@ export function createTracedPhaseTimer(phases: PhaseTimer, span: Span, clock: Cl
     measure(phase, work) {
       if (phase === "region") return phases.measure(phase, work);
       const startMs = clock.now();
-      const note = (error?: string) => {
+      const recordSpan = (error?: string) => {
         if (clock.now() > startMs) span.startChild(phase, {}, { startMs }).end(error);
       };
       return phases.measure(phase, async () => {
         try {
           const result = await work();
-          note();
+          recordSpan();
           return result;
         } catch (error) {
-          note(asEdgeTierError(error).code);
+          recordSpan(asEdgeTierError(error).code);
           throw error;
         }
       });

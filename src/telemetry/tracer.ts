@@ -1,8 +1,8 @@
-// The tracer: spans of one process, each request's a tree, with ids that are drawn only where somebody asks for them.
+// Tracer: records the spans of one process, with one tree for each request. Span ids are generated only if they are needed.
 //
-// A trace that begins here is sampled by its id. A context that comes along is followed, so that a trace is whole or is not there;
-// but clients must not make it dear, so only so many a second of those that ask for it. What failed, and what somebody has called worth
-// keeping, is recorded all the same, within a rate of its own: without what others would have added.
+// A trace that starts here is sampled by its id. A client's trace context is honored, so that traces are complete or
+// absent. Clients must not make tracing expensive, so the rate of traces that they request is limited. Failed traces and
+// traces with forced recording are also recorded, with a rate limit of their own and without the spans of other services.
 
 import type { Clock } from "../core/clock.ts";
 import type {
@@ -20,64 +20,33 @@ import type { SpanExporter } from "./span-exporter.ts";
 export interface TracerOptions {
   readonly clock: Clock;
   readonly exporter: SpanExporter;
-  /** Of the traces that begin here, from 0 to 1. */
+  /** Sampling ratio of traces that start here, from 0 to 1. */
   readonly sampleRatio: number;
-  /** Traces a second beyond that: of those that a client asks for, and again of those worth keeping. */
+  /** Rate limit of traces that clients request, and the same again of traces with forced recording. */
   readonly extraTracesPerSecond: number;
 }
 
-/** Of one request: what comes after is lost with its details. */
+/** Spans of a request beyond this number are dropped. */
 const MAX_SPANS_PER_TRACE = 256;
 
 export function createTracer({
   clock,
   exporter,
-  sampleRatio: share,
-  extraTracesPerSecond: extraPerSecond,
+  sampleRatio,
+  extraTracesPerSecond,
 }: TracerOptions): Tracer {
-  const asked = createTokenBucket(clock, extraPerSecond);
-  const worthKeeping = createTokenBucket(clock, extraPerSecond);
-
-  function startTrace(parent: TraceContext | undefined, decide: (traceId: string) => boolean) {
-    const traceId = parent?.traceId ?? newTraceId();
-    const isSampled = decide(traceId);
-    const ended: (() => EndedSpan)[] = [];
-    let isWorth = false;
-    /** Set when the request is over: what becomes of what ends now. */
-    let onLate: ((span: EndedSpan) => void) | undefined;
-
-    const trace: Trace = {
-      clock,
-      traceId,
-      isSampled,
-      traceState: parent?.traceState,
-      keep() {
-        isWorth = true;
-      },
-      add(span) {
-        if (onLate !== undefined) onLate(span());
-        else if (ended.length < MAX_SPANS_PER_TRACE) ended.push(span);
-      },
-    };
-    return {
-      trace,
-      close(waitUntil: WaitUntil, isWanted: boolean) {
-        const isKept = isWanted && (isSampled || (isWorth && worthKeeping()));
-        onLate = isKept ? (span) => exporter.add([span], waitUntil) : () => {};
-        if (isKept)
-          exporter.add(
-            ended.map((span) => span()),
-            waitUntil,
-          );
-      },
-    };
-  }
+  const takeRequestedToken = createTokenBucket(clock, extraTracesPerSecond);
+  const takeForcedToken = createTokenBucket(clock, extraTracesPerSecond);
+  const startTrace = (parent: TraceContext | undefined, decide: SamplingDecision) =>
+    createTrace({ clock, exporter, takeForcedToken, parent, decide });
 
   return {
     startRequest(header): RequestTrace {
       const parent = parseTraceContext(header);
       const { trace, close } = startTrace(parent, (traceId) =>
-        parent === undefined ? sampleRatioOf(traceId) < share : parent.isSampled && asked(),
+        parent === undefined
+          ? sampleRatioOf(traceId) < sampleRatio
+          : parent.isSampled && takeRequestedToken(),
       );
       const root = new RecordedSpan(trace, {
         name: "",
@@ -98,14 +67,14 @@ export function createTracer({
       };
     },
 
-    recordLinkedSpan(name, facts, { startMs, endMs }, requests, error) {
+    recordLinkedSpan(name, attributes, { startMs, endMs }, requests, error) {
       const { trace, close } = startTrace(undefined, () =>
         requests.some(({ isSampled }) => isSampled),
       );
       const span = new RecordedSpan(trace, {
         name,
         kind: "internal",
-        attributes: facts,
+        attributes,
         startMs,
         links: requests,
       });
@@ -118,12 +87,58 @@ export function createTracer({
   };
 }
 
+type SamplingDecision = (traceId: string) => boolean;
+
+interface TraceOptions {
+  readonly clock: Clock;
+  readonly exporter: SpanExporter;
+  /** Consumes one token of the limit on forced recordings. */
+  readonly takeForcedToken: () => boolean;
+  readonly parent: TraceContext | undefined;
+  readonly decide: SamplingDecision;
+}
+
+function createTrace({ clock, exporter, takeForcedToken, parent, decide }: TraceOptions) {
+  const traceId = parent?.traceId ?? newTraceId();
+  const isSampled = decide(traceId);
+  const endedSpans: (() => EndedSpan)[] = [];
+  let isForced = false;
+  /** Set at the end of the request, for spans that end later. */
+  let onLateSpan: ((span: EndedSpan) => void) | undefined;
+
+  const trace: Trace = {
+    clock,
+    traceId,
+    isSampled,
+    traceState: parent?.traceState,
+    forceRecording() {
+      isForced = true;
+    },
+    add(span) {
+      if (onLateSpan !== undefined) onLateSpan(span());
+      else if (endedSpans.length < MAX_SPANS_PER_TRACE) endedSpans.push(span);
+    },
+  };
+  return {
+    trace,
+    close(waitUntil: WaitUntil, isWanted: boolean) {
+      const isRecorded = isWanted && (isSampled || (isForced && takeForcedToken()));
+      onLateSpan = isRecorded ? (span) => exporter.add([span], waitUntil) : () => {};
+      if (isRecorded)
+        exporter.add(
+          endedSpans.map((span) => span()),
+          waitUntil,
+        );
+    },
+  };
+}
+
 interface Trace {
   readonly clock: Clock;
   readonly traceId: string;
   readonly isSampled: boolean;
   readonly traceState: string | undefined;
-  keep(): void;
+  forceRecording(): void;
   add(span: () => EndedSpan): void;
 }
 
@@ -131,27 +146,27 @@ interface SpanInit extends Omit<SpanOptions, "kind"> {
   readonly name: string;
   readonly kind: EndedSpan["kind"];
   readonly attributes?: SpanAttributes;
-  /** Its id is asked for when it is known whether anybody needs it. */
+  /** An object, because its id is generated on the first read. */
   readonly parent?: { readonly id: string } | undefined;
 }
 
-/** A class, since objects with accessors of their own take V8 ten times as long to make. */
+/** A class, because V8 creates object literals with accessors ten times slower. */
 class RecordedSpan implements Span {
   readonly isRecording = true;
   name: string;
   readonly #trace: Trace;
-  readonly #made: SpanInit;
+  readonly #init: SpanInit;
   readonly #startMs: number;
-  #facts: SpanAttributes;
+  #attributes: SpanAttributes;
   #id: string | undefined;
   #isEnded = false;
 
-  constructor(trace: Trace, made: SpanInit) {
+  constructor(trace: Trace, init: SpanInit) {
     this.#trace = trace;
-    this.#made = made;
-    this.name = made.name;
-    this.#facts = made.attributes ?? {};
-    this.#startMs = made.startMs ?? trace.clock.now();
+    this.#init = init;
+    this.name = init.name;
+    this.#attributes = init.attributes ?? {};
+    this.#startMs = init.startMs ?? trace.clock.now();
   }
 
   get traceId(): string {
@@ -167,65 +182,67 @@ class RecordedSpan implements Span {
   }
 
   get headers(): Span["headers"] {
-    const { traceId, isSampled, traceState: state } = this.#trace;
-    return formatTraceHeaders({ traceId, parentId: this.id, isSampled, traceState: state });
+    const { traceId, isSampled, traceState } = this.#trace;
+    return formatTraceHeaders({ traceId, parentId: this.id, isSampled, traceState });
   }
 
   startChild(
     name: string,
-    facts: SpanAttributes = {},
+    attributes: SpanAttributes = {},
     { kind = "internal", ...rest }: SpanOptions = {},
   ): Span {
-    return new RecordedSpan(this.#trace, { ...rest, name, kind, attributes: facts, parent: this });
+    return new RecordedSpan(this.#trace, { ...rest, name, kind, attributes, parent: this });
   }
 
-  setAttributes(facts: SpanAttributes): void {
-    this.#facts = { ...this.#facts, ...facts };
+  setAttributes(attributes: SpanAttributes): void {
+    this.#attributes = { ...this.#attributes, ...attributes };
   }
 
   forceRecording(): void {
-    this.#trace.keep();
+    this.#trace.forceRecording();
   }
 
   end(error?: string, endMs = this.#trace.clock.now()): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
-    const { traceId, isSampled, traceState: state } = this.#trace;
-    const { kind, parent, links = [] } = this.#made;
+    const { traceId, isSampled, traceState } = this.#trace;
+    const { kind, parent, links = [] } = this.#init;
     this.#trace.add(() => ({
       traceId,
       id: this.id,
       parentId: parent?.id,
-      traceState: state,
+      traceState,
       isSampled,
       kind,
       name: this.name,
       startMs: this.#startMs,
       endMs,
-      attributes: this.#facts,
+      attributes: this.#attributes,
       errorCode: error,
       links,
     }));
   }
 }
 
-/** A UUID is drawn from a buffer, ten times as quick as random bytes are; its few fixed bits are not the last ones. */
+/**
+ * UUIDs come from a buffer, ten times faster than random bytes. Their few fixed bits are not in the last 16 digits.
+ */
 const newTraceId = (): string => crypto.randomUUID().replaceAll("-", "");
 
-/** From 0 to 1: its last digits are random, whoever has drawn it. */
+/** Number from 0 to 1. The last digits of a trace id are random, regardless of its generator. */
 const sampleRatioOf = (traceId: string): number => Number.parseInt(traceId.slice(-8), 16) / 2 ** 32;
 
-/** A token bucket of one second's tokens. */
+/** Token bucket with the capacity of one second. */
 function createTokenBucket(clock: Clock, perSecond: number): () => boolean {
   let tokens = perSecond;
-  let atMs = clock.now();
+  let refilledAtMs = clock.now();
   return () => {
     const nowMs = clock.now();
     tokens = Math.min(
       Math.max(1, perSecond),
-      tokens + (Math.max(0, nowMs - atMs) / 1_000) * perSecond,
+      tokens + (Math.max(0, nowMs - refilledAtMs) / 1_000) * perSecond,
     );
-    atMs = nowMs;
+    refilledAtMs = nowMs;
     if (tokens < 1) return false;
     tokens--;
     return true;

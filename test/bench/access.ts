@@ -1,5 +1,5 @@
-// `npm run bench:access`: what it costs to know who asks, and to count. L1 hits of the Worker in workerd alone, one after the other, by
-// edges that differ in their configuration; they take turns, so that all see the same machine.
+// `npm run bench:access`: the cost of authentication and rate limits. Measures serial L1 hits of the
+// Worker in workerd alone. Edges with different configurations alternate, so that all see the same machine.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

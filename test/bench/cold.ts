@@ -1,7 +1,7 @@
-// `npm run bench:cold`: cold start of fresh isolates, each a workerd process of its own. onnxruntime-web as it is used,
-// against the snapshot restored in the first request, with the full and the cut engine, and restored at module scope.
-// An isolate's overhead is its first request less the median of its requests 2 to 5. Sessions are what is compared: inputs
-// are made at module scope (ready includes that), and an answer that takes no model has been given before the first request.
+// `npm run bench:cold`: cold start of fresh isolates, each a workerd process of its own.
+// Compares stock onnxruntime-web with a snapshot restored in the first request (full and stripped engine) and at module scope.
+// An isolate's overhead is its first request minus the median of its requests 2 to 5. Only sessions are compared: inputs
+// are created at module scope, and one response without a model precedes the first request.
 import { parseArgs } from "node:util";
 import { readDeploymentConfig } from "../../src/toolchain/deployment-config.ts";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
@@ -37,7 +37,7 @@ const models = values.models.split(",").map((name) => {
     throw new Error(`--models: ${name} is none of ${COLD_MODELS.join(", ")}`);
   return model;
 });
-/** Of the ways between the two that are compared. */
+/** Sample count of the startup kinds between the first and the last. */
 const intermediateCount = Math.min(n, Math.max(20, Math.floor(n / 6)));
 const MiB = 2 ** 20;
 /** A smaller overhead of the best way counts as this much: below, it is the noise of two requests. */
@@ -188,7 +188,7 @@ function computeFigures(
   };
 }
 
-/** Of all models. */
+/** The worst ratio over all models. */
 function worstRatio(name: string, choose: (...values: number[]) => number): number {
   return choose(...figures.flatMap(([figure, , value]) => (figure === name ? [value] : [])));
 }

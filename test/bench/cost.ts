@@ -1,5 +1,5 @@
-// `npm run bench:cost -- intent`: what an answer costs in processor time, with all of HTTP around it: the cascade, asked at the
-// edge, against the region's server, asked directly, in turns on the same samples. The client's own time is not in it.
+// `npm run bench:cost -- intent`: processor time of an answer, including HTTP. Compares the cascade at the
+// edge with direct calls of the region server, alternately on the same samples. The client's own time is excluded.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -53,7 +53,7 @@ interface Route {
   readonly name: "cascade" | "region alone";
   readonly send: Send;
   readonly calls: readonly Call[];
-  /** By round. */
+  /** One value per round. */
   readonly edgeMs: number[];
   readonly regionMs: number[];
 }
@@ -180,7 +180,7 @@ async function measure({ name, send, calls, edgeMs, regionMs }: Route): Promise<
   );
 }
 
-/** Of workerd, and of all else that this process has started: the region, and a store that is asked for nothing meanwhile. */
+/** Processor time of workerd, and of the other child processes: the region, and an idle store. */
 async function readCpuMs(): Promise<{ readonly edge: number; readonly others: number }> {
   const [all, ofEdge] = [
     (await readProcessCpuMs(process.pid)) ?? Number.NaN,

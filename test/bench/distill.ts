@@ -1,5 +1,6 @@
-// `npm run bench:distill`: an edge tier of intent distilled anew from its region tier, on the train part: against its teacher,
-// against training on the labels alone, and against the tier that is shipped; in workerd, on the validation part.
+// `npm run bench:distill`: distills an edge tier of `intent` from its region tier, on the train part. Compares its
+// teacher, training on labels alone and the shipped tier. Runs in workerd, on the validation part.
+//
 // [--vary copies] [--epochs n] [--seed n] [--quick: little of everything, nothing kept] [--out folder: the graphs]
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// What downscaling a photograph before upload saves, and costs in accuracy: `vision`'s edge tier on validation images that were enlarged
-// to photographs of about 2 MB, and made small again by a browser, as an app would.
+// Downscaling a photograph before upload: saved bytes and lost accuracy. `vision`'s edge tier classifies validation images that were
+// enlarged to photographs of about 2 MB and downscaled by a browser, as an app would.
 // Run: node test/bench/downscaling.ts [images]
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -7,7 +7,11 @@ import * as ort from "onnxruntime-node";
 import { exportForDevice } from "../../src/toolchain/export/export-device.ts";
 import { readProject } from "../../src/toolchain/project.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
-import { openOnDevice, type OnDeviceOptions, type OrtTensor } from "../../src/client/on-device.ts";
+import {
+  loadDeviceModel,
+  type DeviceModelOptions,
+  type OrtTensor,
+} from "../../src/client/on-device.ts";
 import { fromBase64, toBase64 } from "../../src/core/base64.ts";
 import { createLazyImageCodecs } from "../../src/runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
@@ -72,13 +76,13 @@ const selectedSamples = Array.from(
 ).filter((sample) => sample !== undefined);
 
 const { files } = await exportForDevice(await readProject(join(MODELS_FOLDER, "vision")), null);
-const images = createImageDecoder({
+const imageDecoder = createImageDecoder({
   modules: createLazyImageCodecs(),
   maxMemoryBytes: 256 * 1024 * 1024,
 });
-const device = await openOnDevice<OrtTensor>({
-  ort: ort as unknown as OnDeviceOptions<OrtTensor>["ort"],
-  images,
+const device = await loadDeviceModel<OrtTensor>({
+  ort: ort as unknown as DeviceModelOptions<OrtTensor>["ort"],
+  imageDecoder,
   readFile: async (name) => new Uint8Array(files.get(name) ?? []),
 });
 const tier = device.manifest.tiers[0]?.id;

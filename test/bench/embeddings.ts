@@ -80,7 +80,7 @@ const { sha256: engineSha256 } = await prepareEngine({ outDir: ENGINE_FOLDER });
 const workerd = await createWorkerdRunner({ engineFolder: ENGINE_FOLDER, engineSha256 });
 const node = createNodeRunner();
 
-/** Texts of one request of so many tokens: random words of the vocabulary. */
+/** A text of the given token count: random words of the vocabulary. */
 function inputOfLength(tokens: number): NamedTensors {
   const random = seededRandom(SEED);
   const ids = Array.from({ length: tokens - 2 }, () => 2_000 + Math.floor(random() * 20_000));
@@ -170,7 +170,7 @@ try {
         worst: Number(worst.toFixed(6)),
       })),
       ...accuracies.map(({ dimensions, ...rest }) => ({
-        case: `nearest neighbour has the intent, ${dimensions} dimensions`,
+        case: `nearest neighbor has the intent, ${dimensions} dimensions`,
         fp32: roundToFourDigits(rest.fp32),
         int8: roundToFourDigits(rest.int8),
         lostPoints: roundToFourDigits(100 * (rest.fp32 - rest.int8)),
@@ -222,7 +222,7 @@ try {
   await node.close();
 }
 
-/** Of the queries, in their order; undefined where the recipe's have not been made. */
+/** Vectors of the queries, in order; undefined if the recipe has not made them. */
 async function readOriginalVectors(): Promise<Float32Array[] | undefined> {
   const bytes = await readFile(options.original).catch(() => undefined);
   if (bytes === undefined) return undefined;

@@ -1,6 +1,6 @@
-// `npm run eval -- intent`: accuracy, out-of-scope recall, calibration, shares and latency by tier, and of the cascade, on
-// labelled samples; and over random splits of them, whether the risk that model.json states is held. As `edgetier model eval`,
-// on the validation part by default, with the result kept.
+// `npm run eval -- intent`: accuracy, out-of-scope recall, calibration, shares and latency of each tier and of the
+// cascade, on labeled samples. Random splits verify the risk that model.json states. Like `edgetier model eval`,
+// on the validation part by default, with the result stored.
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { calibrationMethodOf } from "../../src/toolchain/calibrate/fit-calibration.ts";

@@ -1,5 +1,5 @@
-// `npm run bench:exits`: a model's region tier cut at every place that is proposed: how much is computed before it, how good an
-// exit head is there, what crosses to the region against the input, and how long the first stage takes in workerd.
+// `npm run bench:exits`: cuts a model's region tier at every proposed position. Reports the share of computation,
+// the accuracy of an exit head, the bytes sent to the region, and the first stage's latency in workerd.
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { deflateRawSync } from "node:zlib";

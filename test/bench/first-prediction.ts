@@ -1,5 +1,5 @@
-// `npm run bench:first`: how long it takes from a fresh clone to a first prediction, by the README's first command; and from an ONNX
-// file to a served model, in the region of the running system and at the edge.
+// `npm run bench:first`: the time from a fresh clone to a first prediction, by the README's first command.
+// Also the time from an ONNX file to a served model, in the region of the running system and at the edge.
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -36,7 +36,7 @@ const rows: { case: string; phase: string; seconds: number }[] = [];
 const figures: Record<string, number> = {};
 const folder = await mkdtemp(join(tmpdir(), "edgetier-first-"));
 const clone = join(folder, "edgetier");
-/** Of its own: nothing listens on any of them yet. */
+/** Free ports, and a state folder of its own. */
 const environment = {
   ...process.env,
   EDGETIER_PORT: "0",
@@ -88,7 +88,7 @@ try {
     await phase("model import", () =>
       edgetier(["model", "import", values.onnx, "--name", "own", "--task", "tensor"]),
     );
-    const again = await phase("npm start, with the engine cut anew", startSystem);
+    const again = await phase("npm start, with the engine stripped again", startSystem);
     await using _ = again;
     console.error(
       `answered by ${await phase("first answer", () => requestInfer(again.urls.edge, "own"))}`,

@@ -1,5 +1,5 @@
-// `npm run bench:load`: `edgetier bench` beside oha (open loop, corrected for coordinated omission) and hey (callers that wait for
-// their answers), in turn, at one rate on one server whose latencies are known; and on the same server while it stalls now and then.
+// `npm run bench:load`: compares `edgetier bench` with oha (open loop, corrected for coordinated omission) and hey (closed
+// loop). They alternate at one rate on a server of known latencies, then on the same server with occasional stalls.
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";

@@ -1,5 +1,5 @@
-// `npm run bench:metrics`: what metrics cost on the request path (edges with and without an aggregator take turns, as the Worker in
-// workerd alone), and whether all is counted: requests sent to several isolates against what GET /metrics says of them.
+// `npm run bench:metrics`: cost and completeness of metrics. Edges with and without an aggregator alternate, each a Worker in
+// workerd alone. Requests sent to several isolates are compared with the counts of GET /metrics.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// Every execution provider that works here, on the region's graph of intent and on a MobileNet: in INT8 as they are, and as
-// FP32 and FP16 graphs without the rounding to 8 bits. Run: node test/bench/providers.ts [provider…] (default: all of them).
+// Benchmarks every available execution provider on `intent`'s region graph and on a MobileNet. Graphs are INT8, and
+// FP32 and FP16 without 8-bit rounding. Run: node test/bench/providers.ts [provider…] (default: all of them).
 //
 // WebGPU without a GPU: see test/runtime/detect-vulkan.ts.
 import { readFileSync } from "node:fs";

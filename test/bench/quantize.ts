@@ -1,5 +1,5 @@
-// `npm run bench:quantize`: the quantiser beside Python's onnxruntime.quantization, on the same graphs in FP32, with the same calibration
-// data and settings: accuracy, outputs, bytes. [--python <interpreter>, or EDGETIER_BENCH_PYTHON] [--smoke]
+// `npm run bench:quantize`: compares the quantizer with Python's onnxruntime.quantization: accuracy, outputs, bytes. Both use the same
+// FP32 graphs, range samples and settings. [--python <interpreter>, or EDGETIER_BENCH_PYTHON] [--smoke]
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -205,7 +205,7 @@ await writeBenchReport({
   isSaved: !isSmoke,
   rows,
   figures: {
-    // Of labels, on intent, with the calibration that loses most.
+    // The largest loss of accuracy on intent, over all range methods.
     int8LossPoints: Math.max(...pairs.flatMap(({ own }) => own.lossPoints ?? [])),
     // Means over the cases, and the case in which ours is worst: one text of val is 0.03 points.
     ...(compared.length === 0

@@ -1,5 +1,5 @@
-// The region under load: `npm run bench:region`. Open loop, Poisson arrivals, latency from the scheduled time. Whatever is
-// compared runs at the same time and is asked in turn, so that what the machine does meanwhile hits all of it.
+// The region under load: `npm run bench:region`. Open loop, Poisson arrivals, latency from the scheduled time. Compared
+// systems run concurrently and are called alternately, so that the machine's state affects all alike.
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { reasonOf } from "../../src/core/errors.ts";
@@ -106,7 +106,7 @@ async function runPart(
   const texts = generateQueries(DISTINCT_TEXTS, seed);
   const results: PartResult[] = [];
   const besidePeers: PartResult[] = [];
-  /** What fails costs its own rows only. */
+  /** A failing part loses only its own rows. */
   const measure = async (part: BenchPart, title: string, measured: () => Promise<PartResult>) => {
     if (!asked.includes(part)) return;
     console.error(`\n${title}`);
@@ -153,7 +153,7 @@ async function runPart(
   const peers = asked.includes("peer")
     ? await findPeers(values["peer-python"] ?? process.env["EDGETIER_BENCH_PYTHON"])
     : { peers: [], missing: [] };
-  await measure("peer", "intent beside its peers", () =>
+  await measure("peer", "intent and its peers", () =>
     comparePeers(bench, peers, readGraphModel(intent), (encoding) =>
       createTensorWorkload(intent, texts, encoding),
     ),
@@ -163,7 +163,7 @@ async function runPart(
       encoding === "binary"
         ? createNoiseWorkload(model.name, pixelSpecOf(model), random, encoding)
         : undefined;
-    await measure("peer", `${model.name} beside its peers`, () =>
+    await measure("peer", `${model.name} and its peers`, () =>
       comparePeers(bench, peers, model, workloadIn),
     );
   }
@@ -192,9 +192,9 @@ async function reportParts(
     startingWith("vsPeerRatio."),
   ];
   const headlines = {
-    // Of the model with most room for it; each model's own follow.
+    // The model with the largest ratio; each model's own ratio follows.
     ...(batched.length > 0 && { batchedVsUnbatchedRatio: Math.max(...batched) }),
-    // Of the model and the peer that come off best against the region.
+    // The model and the peer that compare best with the region.
     ...(versusPeers.length > 0 && { vsPeerRatio: Math.min(...versusPeers) }),
   };
   await writeBenchReport({

@@ -1,5 +1,5 @@
-// What reloading a model costs and leaves behind, and what a call costs: onnxruntime-node in the server's own thread (the
-// peer), and a thread or process for each session. Run: node test/bench/reload.ts [reloads]
+// Cost and memory of reloading a model, and cost of a call. Compares onnxruntime-node in the server's own thread (the
+// peer) with a thread or process per session. Run: node test/bench/reload.ts [reloads]
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -114,7 +114,7 @@ function fitSlopeKiB(samples: readonly (readonly [reload: number, mib: number])[
   return (1024 * covariance) / samples.reduce((sum, sample) => sum + (sample[0] - x) ** 2, 0);
 }
 
-/** In a process of its own, so that nothing else is in its memory. */
+/** Runs in a process of its own, whose memory holds only this. */
 async function measureReloads(name: ReloadCase, isolation: Isolation, reloads: number) {
   const { model, input, options }: ReloadCaseOptions = reloadCases[name]();
   const runtime = runtimeWith(isolation);
@@ -196,7 +196,7 @@ for (const [name, makeCase] of Object.entries(callCases)) {
   );
   const timesMs = new Map<Isolation, number[]>(ISOLATIONS.map((isolation) => [isolation, []]));
   for (let round = -1; round < 7; round++) {
-    // By turns, so that what else the machine does weighs on all alike; the first round only warms up.
+    // Sessions alternate, so that the machine's state affects all alike; the first round only warms up.
     for (const [isolation, session] of sessions) {
       const times = await measureCalls(session, input);
       if (round >= 0) timesMs.get(isolation)?.push(...times);

@@ -1,5 +1,5 @@
 // `npm run bench:serve`: latency of the running system by tier and cache layer (open loop, Poisson arrivals, from the
-// scheduled time), and requests a second on L1 hits beside a Hono "hello" in the same isolate, alternating.
+// scheduled time). Also L1 hits per second, alternating with a Hono "hello" in the same isolate.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -164,7 +164,7 @@ async function warmUp(send: Send, queries: readonly string[]): Promise<void> {
     await send(predict(random.pick(queries), "bypass"));
 }
 
-/** @param layer that replies are to come from (at least 99 of 100: L2 is given up after a time-out); any where left out */
+/** @param layer expected source of at least 99 of 100 replies, because L2 is abandoned after a timeout; any by default */
 async function measure(
   send: Send,
   name: string,

@@ -1,5 +1,5 @@
-// What verifying a manifest's signature adds to a cold start, in Node and in workerd. Both have taken a SHA-256 before, as
-// every start does.
+// Cost of verifying a manifest's signature during a cold start, in Node and in workerd. Both have computed a SHA-256 before,
+// like every start.
 // Run: node test/bench/signatures.ts [isolates]
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -65,11 +65,11 @@ async function bundle(contents: string): Promise<string> {
 
 interface Times {
   readonly firstMs: number;
-  /** Of each of many more. */
+  /** Mean time of the following verifications. */
   readonly laterMs: number;
 }
 
-/** workerd's clock stands still while code runs: times are the client's, less those of a request that reads nothing. */
+/** workerd's clock pauses during computation. Times are the client's, minus those of a request that reads nothing. */
 async function measureInWorkerd(script: string): Promise<Times> {
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({

@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type CacheKeyFields, formatCacheKey, hashCacheKey } from "../../src/cache/cache-key.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 
-/** Short, and full of what separates fields in a key. */
+/** Short strings of the characters that separate fields in a key. */
 const fieldArbitrary = fc.string({
   unit: fc.constantFrom("1", "2", ":", "0", "a", "|"),
   maxLength: 4,
@@ -27,16 +28,16 @@ const canonicalJson = ({
   JSON.stringify([tenant, model, version, manifestDigest, parameters.map(String), input]);
 
 describe("the cache key", () => {
-  it("is the same for the same request, and for no other", () => {
+  it("is equal only for equal requests (property)", () => {
     fc.assert(
       fc.property(keyFieldsArbitrary, keyFieldsArbitrary, (a, b) => {
         expect(formatCacheKey(a) === formatCacheKey(b)).toBe(canonicalJson(a) === canonicalJson(b));
       }),
-      { numRuns: 2_000 },
+      { numRuns: propertyRuns(2_000) },
     );
   });
 
-  it("does not mistake one field for its neighbour", () => {
+  it("separates neighboring fields", () => {
     const base: CacheKeyFields = {
       tenant: "t",
       model: "m",
@@ -58,7 +59,7 @@ describe("the cache key", () => {
     expect(new Set([base, ...others].map(formatCacheKey)).size).toBe(9);
   });
 
-  it("says nothing of the input outside the isolate", async () => {
+  it("does not reveal the input outside the isolate", async () => {
     expect(
       await hashCacheKey(
         formatCacheKey({

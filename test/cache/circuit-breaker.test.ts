@@ -12,42 +12,54 @@ const createBreakerFixture = () => {
 };
 
 describe("the circuit breaker", () => {
-  it("lets all calls through while they succeed, and none after one failed", () => {
+  it("allows all calls while they succeed, and none after a failure", () => {
     const { breaker } = createBreakerFixture();
-    expect([breaker.tryAcquire(true), breaker.tryAcquire(true)]).toEqual([true, true]);
+    expect(breaker.tryAcquire(true)).toBe(true);
+    expect(breaker.tryAcquire(true)).toBe(true);
     breaker.recordSuccess();
     breaker.recordFailure();
-    expect([breaker.tryAcquire(true), breaker.tryAcquire(false), breaker.state.kind]).toEqual([
-      false,
-      false,
-      "open",
-    ]);
+    expect({
+      allowsAwaited: breaker.tryAcquire(true),
+      allowsBackground: breaker.tryAcquire(false),
+      state: breaker.state.kind,
+    }).toEqual({ allowsAwaited: false, allowsBackground: false, state: "open" });
   });
 
-  it("is probed by one call that nobody waits for, and closed by its success", () => {
+  it("is probed by one background call, whose success closes it", () => {
     const { breaker, clock } = createBreakerFixture();
     breaker.recordFailure();
     clock.advance(999);
     expect(breaker.tryAcquire(false)).toBe(false);
     clock.advance(1);
-    expect([
-      breaker.tryAcquire(true),
-      breaker.tryAcquire(false),
-      breaker.tryAcquire(false),
-      breaker.state.kind,
-    ]).toEqual([false, true, false, "half-open"]);
+    expect({
+      allowsAwaited: breaker.tryAcquire(true),
+      allowsBackground: breaker.tryAcquire(false),
+      allowsSecondBackground: breaker.tryAcquire(false),
+      state: breaker.state.kind,
+    }).toEqual({
+      allowsAwaited: false,
+      allowsBackground: true,
+      allowsSecondBackground: false,
+      state: "half-open",
+    });
     breaker.recordSuccess();
-    expect([breaker.tryAcquire(true), breaker.state.kind]).toEqual([true, "closed"]);
+    expect({ allowsAwaited: breaker.tryAcquire(true), state: breaker.state.kind }).toEqual({
+      allowsAwaited: true,
+      state: "closed",
+    });
   });
 
-  it("is probed by one that somebody waits for when no other came", () => {
+  it("is probed by one awaited call if no background call came", () => {
     const { breaker, clock } = createBreakerFixture();
     breaker.recordFailure();
     clock.advance(2_000);
-    expect([breaker.tryAcquire(true), breaker.tryAcquire(true)]).toEqual([true, false]);
+    expect(breaker.tryAcquire(true)).toBe(true);
+    expect(breaker.tryAcquire(true)).toBe(false);
   });
+});
 
-  it("stays open for twice as long after each failed probe, up to its bound", () => {
+describe("an open circuit breaker", () => {
+  it("stays open twice as long after each failed probe, up to its maximum", () => {
     const { breaker, clock } = createBreakerFixture();
     breaker.recordFailure();
     for (const openMs of [1_000, 2_000, 4_000, 4_000]) {
@@ -59,7 +71,7 @@ describe("the circuit breaker", () => {
     }
   });
 
-  it("lets another probe go when one is never heard of again", () => {
+  it("allows another probe if one ends without a result", () => {
     const { breaker, clock } = createBreakerFixture();
     breaker.recordFailure();
     clock.advance(1_000);
@@ -70,7 +82,7 @@ describe("the circuit breaker", () => {
     expect(breaker.tryAcquire(false)).toBe(true);
   });
 
-  it("heeds no call from before it opened", () => {
+  it("ignores the results of calls from before it opened", () => {
     const { breaker, clock } = createBreakerFixture();
     breaker.recordFailure();
     breaker.recordSuccess();
@@ -81,7 +93,7 @@ describe("the circuit breaker", () => {
     expect(breaker.tryAcquire(false)).toBe(true);
   });
 
-  it("never makes more than one awaited call of a store that is away in its shortest time, and always asks again some time", () => {
+  it("allows at most one call per minimum open time while the store is away, and always probes again (property)", () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(fc.nat(700), fc.boolean()), { minLength: 1, maxLength: 60 }),

@@ -5,7 +5,7 @@ import { createCircuitBreakingStore } from "../../src/cache/circuit-breaking-sto
 import { ManualClock } from "../../src/core/clock.ts";
 import { cacheStoreContract } from "../contract/cache-store.ts";
 
-cacheStoreContract("guarded, over lru", async () => {
+cacheStoreContract("circuit-breaking, over lru", async () => {
   const clock = new ManualClock();
   const cache = createCircuitBreakingStore(
     createLruCache({ maxBytes: 1_000_000, clock }),
@@ -14,25 +14,25 @@ cacheStoreContract("guarded, over lru", async () => {
   return { cache, pass: async (seconds) => clock.advance(seconds * 1000) };
 });
 
-describe("a guarded store", () => {
-  it("gives nothing where the store fails, says so once, and asks again by a write", async () => {
+describe("a circuit-breaking store", () => {
+  it("returns nothing if the store fails, reports it once, and probes again with a write", async () => {
     const clock = new ManualClock();
-    const under = createLruCache({ maxBytes: 1_000_000, clock });
+    const inner = createLruCache({ maxBytes: 1_000_000, clock });
     const calls: string[] = [];
     const failures: string[] = [];
     let isAway = true;
-    const through = async <Result>(
+    const forward = async <Result>(
       operation: string,
       call: () => Promise<Result>,
     ): Promise<Result> => {
       calls.push(operation);
-      if (isAway) throw new Error("refused");
+      if (isAway) throw new Error("connection closed");
       return await call();
     };
     const flaky = {
-      get: (keys: readonly string[]) => through("get", () => under.get(keys)),
-      set: (entries: Parameters<typeof under.set>[0], ttl: number) =>
-        through("set", () => under.set(entries, ttl)),
+      get: (keys: readonly string[]) => forward("get", () => inner.get(keys)),
+      set: (entries: Parameters<typeof inner.set>[0], ttl: number) =>
+        forward("set", () => inner.set(entries, ttl)),
     };
     const store = createCircuitBreakingStore(
       flaky,
@@ -48,7 +48,7 @@ describe("a guarded store", () => {
 
     isAway = false;
     clock.advance(1_000);
-    expect(await store.get(["a"])).toEqual([undefined]); // no client waits for a probe
+    expect(await store.get(["a"])).toEqual([undefined]); // an awaited call does not probe first
     await store.set(entries, 60);
     expect(await store.get(["a"])).toEqual([Uint8Array.of(1)]);
     expect(calls).toEqual(["get", "set", "get"]);

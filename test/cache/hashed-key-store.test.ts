@@ -1,4 +1,4 @@
-// Values outside the isolate: what was not sealed under its own key, whole, is absent.
+// Checks that a value outside the isolate counts as absent unless it is complete and stored under its own key.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
@@ -8,7 +8,7 @@ import { createHashedKeyStore } from "../../src/cache/hashed-key-store.ts";
 import { ManualClock, systemClock } from "../../src/core/clock.ts";
 import { cacheStoreContract } from "../contract/cache-store.ts";
 
-cacheStoreContract("sealed, over lru", async () => {
+cacheStoreContract("hashed-key, over lru", async () => {
   const clock = new ManualClock();
   return {
     cache: createHashedKeyStore(createLruCache({ maxBytes: 1_000_000, clock })),
@@ -18,8 +18,8 @@ cacheStoreContract("sealed, over lru", async () => {
 
 const bytes = fc.uint8Array({ maxLength: 64 });
 
-describe("a sealed value", () => {
-  it("comes out as it went in", async () => {
+describe("a checksummed value", () => {
+  it("round-trips (property)", async () => {
     await fc.assert(
       fc.asyncProperty(fc.string(), bytes, async (key, value) => {
         expect(await decodeChecksummed(key, await encodeChecksummed(key, value))).toEqual(value);
@@ -27,29 +27,29 @@ describe("a sealed value", () => {
     );
   });
 
-  it("is absent when it was cut off or prolonged", async () => {
+  it("is absent if it was truncated or extended (property)", async () => {
     await fc.assert(
       fc.asyncProperty(
         bytes,
         fc.nat(),
         fc.uint8Array({ minLength: 1, maxLength: 4 }),
         async (value, at, more) => {
-          const sealed = await encodeChecksummed("key", value);
+          const stored = await encodeChecksummed("key", value);
           expect(
-            await decodeChecksummed("key", sealed.subarray(0, at % sealed.length)),
+            await decodeChecksummed("key", stored.subarray(0, at % stored.length)),
           ).toBeUndefined();
-          expect(await decodeChecksummed("key", Uint8Array.of(...sealed, ...more))).toBeUndefined();
+          expect(await decodeChecksummed("key", Uint8Array.of(...stored, ...more))).toBeUndefined();
         },
       ),
     );
   });
 
-  it("is absent when a bit of it was changed", async () => {
+  it("is absent if one of its bits was changed (property)", async () => {
     await fc.assert(
       fc.asyncProperty(bytes, fc.nat(), async (value, at) => {
-        const sealed = await encodeChecksummed("key", value);
-        const bit = at % (8 * sealed.length);
-        const changed = sealed.map((byte, index) =>
+        const stored = await encodeChecksummed("key", value);
+        const bit = at % (8 * stored.length);
+        const changed = stored.map((byte, index) =>
           index === bit >> 3 ? byte ^ (1 << (bit & 7)) : byte,
         );
         expect(await decodeChecksummed("key", changed)).toBeUndefined();
@@ -57,7 +57,7 @@ describe("a sealed value", () => {
     );
   });
 
-  it("is absent under another key, and so is what something else wrote", async () => {
+  it("is absent under another key, as is a value of another writer", async () => {
     expect(
       await decodeChecksummed("other", await encodeChecksummed("key", Uint8Array.of(1))),
     ).toBeUndefined();
@@ -76,14 +76,16 @@ describe("a sealed value", () => {
       ),
     );
   });
+});
 
-  it("is what the store underneath gets, under the key's hash", async () => {
-    const under = createLruCache({ maxBytes: 1_000_000, clock: systemClock });
-    await createHashedKeyStore(under).set(
+describe("a hashed-key store", () => {
+  it("stores checksummed values under the key's hash", async () => {
+    const inner = createLruCache({ maxBytes: 1_000_000, clock: systemClock });
+    await createHashedKeyStore(inner).set(
       [{ key: "a text of a client", value: Uint8Array.of(7) }],
       60,
     );
     const hash = await hashCacheKey("a text of a client");
-    expect(await under.get([hash])).toEqual([await encodeChecksummed(hash, Uint8Array.of(7))]);
+    expect(await inner.get([hash])).toEqual([await encodeChecksummed(hash, Uint8Array.of(7))]);
   });
 });

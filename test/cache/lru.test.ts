@@ -14,16 +14,16 @@ cacheStoreContract("lru", async () => {
 describe("the LRU cache", () => {
   const value = new Uint8Array(1000);
 
-  it("stays within its bytes by forgetting what was unused for longest", async () => {
+  it("evicts the least recently used entry to stay within its byte limit", async () => {
     const cache = createLruCache({ maxBytes: 4000, clock: new ManualClock() });
     for (const key of ["a", "b", "c"]) await cache.set([{ key, value }], 60);
     await cache.get(["a"]);
     await cache.set([{ key: "d", value }], 60);
-    const kept = await cache.get(["a", "b", "c", "d"]);
-    expect(kept.map((found) => found !== undefined)).toEqual([true, false, true, true]);
+    const [a, b, c, d] = await cache.get(["a", "b", "c", "d"]);
+    expect({ a, b, c, d }).toEqual({ a: value, b: undefined, c: value, d: value });
   });
 
-  it("does not store what is larger than itself, nor anything when it has no bytes", async () => {
+  it("does not store an entry beyond its limit, and stores nothing if the limit is 0", async () => {
     for (const maxBytes of [500, 0]) {
       const cache = createLruCache({ maxBytes, clock: new ManualClock() });
       await cache.set([{ key: "a", value }], 60);

@@ -12,8 +12,8 @@ const createLayer = (name: CacheLayerName): CacheLayer => ({
 const codec = createJsonCodec((value) => (typeof value === "string" ? value : undefined));
 const NO_TENANT = "";
 
-describe("the answer cache", () => {
-  it("asks L1, then the CDN, then L2, and fills those before from those behind", async () => {
+describe("the result cache", () => {
+  it("reads L1, then the CDN, then L2, and backfills earlier layers from later ones", async () => {
     const [cdn, l2] = [createLayer("cdn"), createLayer("l2")];
     const elsewhere = createResultCache([createLayer("l1"), createLayer("cdn"), l2], codec);
     await elsewhere.write([{ key: "a", value: "A" }], NO_TENANT);
@@ -36,7 +36,7 @@ describe("the answer cache", () => {
     });
   });
 
-  it("tells the slowest layer that was needed", async () => {
+  it("reports the slowest layer with a hit", async () => {
     const [l1, l2] = [createLayer("l1"), createLayer("l2")];
     await createResultCache([l2], codec).write([{ key: "b", value: "B" }], NO_TENANT);
     await createResultCache([l1], codec).write([{ key: "a", value: "A" }], NO_TENANT);
@@ -46,23 +46,24 @@ describe("the answer cache", () => {
     });
   });
 
-  it("keeps a tenant's answers out of the CDN, and nowhere else", async () => {
-    const layers = [createLayer("l1"), createLayer("cdn"), createLayer("l2")] as const;
-    const own = "acme";
-    await createResultCache(layers, codec).write([{ key: "a", value: "A" }], own);
-    const found = await Promise.all(
-      layers.map(
-        async (one) => (await createResultCache([one], codec).read(["a"], NO_TENANT)).status,
-      ),
-    );
-    expect(found).toEqual(["l1", "miss", "l2"]);
-    await createResultCache([layers[1]], codec).write([{ key: "b", value: "B" }], NO_TENANT);
-    expect((await createResultCache([layers[1]], codec).read(["b"], own)).values).toEqual([
-      undefined,
-    ]);
+  it("keeps a tenant's results out of the CDN only", async () => {
+    const [l1, cdn, l2] = [createLayer("l1"), createLayer("cdn"), createLayer("l2")];
+    const tenant = "acme";
+    await createResultCache([l1, cdn, l2], codec).write([{ key: "a", value: "A" }], tenant);
+    const readStatus = async (layer: CacheLayer) =>
+      (await createResultCache([layer], codec).read(["a"], NO_TENANT)).status;
+    expect({
+      l1: await readStatus(l1),
+      cdn: await readStatus(cdn),
+      l2: await readStatus(l2),
+    }).toEqual({ l1: "l1", cdn: "miss", l2: "l2" });
+    await createResultCache([cdn], codec).write([{ key: "b", value: "B" }], NO_TENANT);
+    expect((await createResultCache([cdn], codec).read(["b"], tenant)).values).toEqual([undefined]);
   });
+});
 
-  it("takes what it did not write for absent", async () => {
+describe("the JSON codec", () => {
+  it("treats bytes that it did not write as absent", async () => {
     const l1 = createLayer("l1");
     const values = {
       cut: new TextEncoder().encode('"A'),

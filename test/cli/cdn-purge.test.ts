@@ -113,7 +113,9 @@ describe("moving an alias", () => {
       { tags: ["sample@night", "sample@stable"] },
     ]);
   });
+});
 
+describe("an alias that is moved without a purge", () => {
   it("purges nothing without a zone, and with --no-purge", async () => {
     expect(
       await runModelCommand(["promote", "sample", "1"], { CLOUDFLARE_API_TOKEN: "secret-token" }),

@@ -136,7 +136,9 @@ describe("models", () => {
       /student +edge +int8.*verified/s,
     );
   });
+});
 
+describe("plain graphs", () => {
   it("are published and inspected as plain graphs", async () => {
     const { project, files } = tensorProject(
       "plain",
@@ -154,7 +156,9 @@ describe("models", () => {
       /plain@1 +tensor.*edge +edge +fp32.*none +always.*region +region.*verified/s,
     );
   });
+});
 
+describe("model commands", () => {
   it.each([
     ["unknown", "model_not_found"],
     ["sample@99", "version_not_found"],
@@ -246,7 +250,9 @@ describe("the output of predict", () => {
     });
     await server.stop();
   });
+});
 
+describe("the credential of predict", () => {
   it("never has the key, which comes from --api-key or else EDGETIER_API_KEY", async () => {
     const seen: (string | undefined)[] = [];
     const server = await startTestHttpServer((request, response) => {

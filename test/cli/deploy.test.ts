@@ -1,5 +1,5 @@
-// Tests `edgetier deploy` of the npm package with the real wrangler, against a fake of Cloudflare's API that runs the uploads
-// in a real workerd: deploying, deploying again, and rolling back.
+// Tests `edgetier deploy` of the npm package with the real wrangler: deploying, deploying again, and rolling back.
+// A fake of Cloudflare's API runs the uploads in a real workerd.
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -117,7 +117,9 @@ describe("edgetier deploy", () => {
     expect(statuses(ran)).toEqual({ check: "failed" });
     expect(cloud.changes).toEqual([]);
   }, 300_000);
+});
 
+describe("a deployment", () => {
   it("sets secrets by stdin, deploys, tests the deployment, and then promotes the new version", async () => {
     const ran = await deploy("--set-secrets", "--json");
     expect(ran).toMatchObject({ code: 0, stderr: "" });
@@ -154,7 +156,9 @@ describe("edgetier deploy", () => {
     });
     expect(cloud.changes).toEqual(before);
   }, 300_000);
+});
 
+describe("a failed deployment", () => {
   it("rolls back to the previous version if the new one does not answer, and no client gets the new model", async () => {
     const [before] = cloud.listDeployedVersionIds();
     await change(

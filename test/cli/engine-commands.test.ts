@@ -90,7 +90,9 @@ describe("engine build", () => {
       detail: expect.stringMatching(/--traps .*no-log.*ENOENT/s),
     });
   });
+});
 
+describe("functions of engine build", () => {
   it(
     "keeps the functions of a log of traps, in this build and in later ones",
     { timeout: 60_000 },
@@ -217,7 +219,9 @@ describe("model publish", () => {
     );
     expect(stdout).not.toContain("teacher:");
   }, 60_000);
+});
 
+describe("model publish with a deployed engine", () => {
   it("compares the version with the deployed engine", async () => {
     const cases: [engine: DeployedEngine, notAtTheEdge: unknown[]][] = [
       [deployed(allFunctions), [{ tier: "student", reason: expect.any(String) }]],

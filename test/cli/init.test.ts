@@ -70,7 +70,7 @@ describe("a project without samples", () => {
           join(folder, "nowhere"),
         )
       ).map(({ name }) => name);
-    expect(await asked("image-classification")).toEqual(["a made-up input"]);
+    expect(await asked("image-classification")).toEqual(["the example input"]);
     expect(await asked("tensor")).toEqual([]);
   });
 });

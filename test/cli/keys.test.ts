@@ -67,7 +67,9 @@ describe("edgetier keys create", () => {
     });
     expect(await authenticator.authenticate(other.key)).toMatchObject({ scopes: ["admin"] });
   });
+});
 
+describe("the output of edgetier keys create", () => {
   it("prints the command that sets the entry as a secret", async () => {
     const { code, stdout, stderr } = await runEdgetier([
       "keys",

@@ -101,7 +101,9 @@ describe("edgetier model calibrate", () => {
     },
     300 * SECONDS,
   );
+});
 
+describe("the report of edgetier model calibrate", () => {
   it(
     "writes the report of the model, and only the report with --report-only",
     async () => {
@@ -138,7 +140,9 @@ describe("edgetier model calibrate", () => {
     },
     300 * SECONDS,
   );
+});
 
+describe("bounds of edgetier model calibrate", () => {
   it(
     "rejects a risk that too few samples can show, and writes no file",
     async () => {

@@ -214,7 +214,9 @@ describe("edgetier model build", () => {
     },
     120 * SECONDS,
   );
+});
 
+describe("edgetier model build without samples", () => {
   it(
     "requires samples if there is a plan",
     async () => {
@@ -226,6 +228,26 @@ describe("edgetier model build", () => {
         code: "usage",
         detail: expect.stringContaining("--samples"),
       });
+    },
+    60 * SECONDS,
+  );
+});
+
+describe("deprecated names in build.json", () => {
+  it(
+    "cause one warning line on stderr, with the file and the current names",
+    async () => {
+      const deprecated = join(folder, "deprecated");
+      await writeToyProject(deprecated);
+      const path = join(deprecated, "build.json");
+      const candidates = [{ name: "dynamic", steps: [{ do: "quantise", mode: "dynamic" }] }];
+      const tiers = [{ tier: "edge", source: "artifacts/toy.onnx", bounds: {}, candidates }];
+      await writeFile(path, JSON.stringify({ schemaVersion: 1, tiers }));
+      const { stderr } = await runEdgetier(["model", "build", deprecated]);
+      const warnings = stderr.split("\n").filter((line) => line.startsWith("warning:"));
+      expect(warnings).toEqual([expect.stringContaining(path)]);
+      expect(warnings[0]).toContain('"do" -> "kind"');
+      expect(warnings[0]).toContain('"quantise" -> "quantize"');
     },
     60 * SECONDS,
   );

@@ -100,7 +100,9 @@ describe("edgetier model import", () => {
       expect(await readFile(at("sum/model.json"), "utf8")).not.toContain(folder);
     },
   );
+});
 
+describe("edgetier model import of a classifier", () => {
   it("creates a text classification project and tries it on samples", async () => {
     const args = [
       "model",
@@ -138,7 +140,9 @@ describe("edgetier model import", () => {
     });
     expect((await readProject(at("moods"))).files.size).toBe(3);
   });
+});
 
+describe("edgetier model import of an image classifier", () => {
   it("creates an image classification project and tries it on image files", async () => {
     const nodes = [
       node("GlobalAveragePool data -> pooled"),
@@ -196,7 +200,9 @@ describe("edgetier model import", () => {
     });
     expect((await readProject(at("images-model"))).project.task).toBe("image-classification");
   });
+});
 
+describe("errors of edgetier model import", () => {
   it("overwrites a project only with --replace", async () => {
     const args = [
       "model",

@@ -87,7 +87,9 @@ describe("edgetier model optimize", () => {
       check: { problems: [] },
     });
   });
+});
 
+describe("the check of edgetier model optimize", () => {
   it("checks the graph on --samples if it does not run on made-up inputs", async () => {
     const args = ["model", "optimize", at("picky.onnx"), "-o", at("picky-small.onnx")];
     expect(await runFailingEdgetier(args)).toMatchObject({

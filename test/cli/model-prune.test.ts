@@ -62,7 +62,9 @@ describe("edgetier model prune", () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/^all .* 80\.0 %$/m);
   });
+});
 
+describe("budgets and errors of edgetier model prune", () => {
   it("plans ratios for a budget from sensitivities, and prints JSON", async () => {
     const { code, stdout } = await runEdgetier([
       "model",

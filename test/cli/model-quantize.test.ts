@@ -74,7 +74,9 @@ describe("edgetier model quantize", () => {
     expect(session.inputs).toEqual([{ name: "x", datatype: "FP32", shape: [-1, 64] }]);
     await session.dispose();
   });
+});
 
+describe("the JSON of edgetier model quantize", () => {
   it("prints JSON, quantizes dynamically without samples, and reads a NumPy array", async () => {
     const out = join(folder, "dynamic.onnx");
     const { code, stdout } = await runEdgetier([
@@ -126,7 +128,9 @@ describe("edgetier model quantize", () => {
       ],
     });
   });
+});
 
+describe("the sensitivity of edgetier model quantize", () => {
   it("keeps the most sensitive layers in FP32", async () => {
     const out = join(folder, "kept.onnx");
     const options = ["--samples", samples, "--no-per-channel", "--sensitivity"];
@@ -178,7 +182,9 @@ describe("edgetier model quantize", () => {
     expect(failure).toMatchObject({ exitCode: 1, code: "agreement_missed" });
     expect(JSON.parse(stdout).differences[0].argmaxAgreement).toBeLessThan(1);
   });
+});
 
+describe("errors of edgetier model quantize", () => {
   const dynamic = ["net.onnx", "-o", "x.onnx", "--mode", "dynamic"];
   it.each([
     [dynamic.with(0, "missing.onnx"), 1, "model_file_unreadable", "missing.onnx"],

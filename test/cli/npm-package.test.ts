@@ -57,7 +57,7 @@ describe("the package", () => {
       ))
         if (!Object.hasOwn(named, name)) missing.push(`${path}: ${name}`);
     }
-    // What toolchain and deployment fill in when they bundle.
+    // The toolchain and the deployment supply these modules when they bundle.
     expect(missing.filter((one) => !/: (sandbox|edgetier-deployment)$/.test(one))).toEqual([]);
   });
 

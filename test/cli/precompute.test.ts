@@ -104,7 +104,9 @@ describe("a precomputation", () => {
     expect(logged).toContainEqual(expect.stringMatching(/overloaded.*\b7 s\b/));
     expect(report).toMatchObject({ asked: 10, computed: 10, failed: 0 });
   });
+});
 
+describe("the progress of a precomputation", () => {
   it("stops after too many rejections, and the next run continues from there", async () => {
     let answered = 0;
     const flaky = (inputs: readonly PrecomputeInput[]): BatchResult =>

@@ -152,7 +152,9 @@ describe("signed publishing", () => {
         await json(["inspect", "sample@2"], { EDGETIER_TRUSTED_KEYS: publicKey }),
       ).toMatchObject({ isVerified: true });
   });
+});
 
+describe("provenance", () => {
   it("records the provenance of a version without paths and hosts", async () => {
     const { manifest } = await json(["inspect", "sample@2"]);
     expect(manifest.provenance).toMatchObject({

@@ -9,6 +9,7 @@ import {
   predict,
 } from "../../src/client/index.ts";
 import { ManualClock } from "../../src/core/clock.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 
 type Step = Response | Error | "hangs";
 
@@ -167,7 +168,7 @@ describe("a call is repeated", () => {
             expect(atMs + Number(told)).toBeLessThanOrEqual(deadlineMs + 1);
         },
       ),
-      { numRuns: 50 },
+      { numRuns: propertyRuns(50) },
     );
   });
 });

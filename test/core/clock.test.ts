@@ -1,10 +1,11 @@
 import { expect, it, vi } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
 
-it("a timer farther away than the platform's can be does not fire at once", async () => {
-  const far = vi.fn<() => void>();
-  const cancel = systemClock.setTimer(far, 2 ** 40);
-  await new Promise<void>((resolve) => void systemClock.setTimer(resolve, 2)); // one of the shortest, set later
+it("does not fire a timer immediately if its delay exceeds the platform's maximum", async () => {
+  const callback = vi.fn<() => void>();
+  const cancel = systemClock.setTimer(callback, 2 ** 40);
+  // A later timer with a short delay fires after an immediate one.
+  await new Promise<void>((resolve) => void systemClock.setTimer(resolve, 2));
   cancel();
-  expect(far).not.toHaveBeenCalled();
+  expect(callback).not.toHaveBeenCalled();
 });

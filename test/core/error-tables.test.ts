@@ -1,4 +1,4 @@
-// Every error code has one owner, whose table holds its status and remedy.
+// Checks that every error code has one owner, whose table contains its status and remedy.
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { cacheErrorTable } from "../../src/cache/errors.ts";
 import { cascadeErrorTable } from "../../src/cascade/errors.ts";

@@ -15,15 +15,15 @@ describe("sha256Hex", () => {
   });
 });
 
-describe("lengthPrefixed", () => {
+describe("encodeLengthPrefixed", () => {
   it("never gives two lists the same bytes (property)", () => {
     const list = fc.array(fc.string({ maxLength: 4 }), { maxLength: 4 });
     fc.assert(
       fc.property(list, list, (a, b) => {
-        const same = Buffer.from(encodeLengthPrefixed(a)).equals(
+        const isEqual = Buffer.from(encodeLengthPrefixed(a)).equals(
           Buffer.from(encodeLengthPrefixed(b)),
         );
-        expect(same).toBe(JSON.stringify(a) === JSON.stringify(b));
+        expect(isEqual).toBe(JSON.stringify(a) === JSON.stringify(b));
       }),
     );
     expect(encodeLengthPrefixed(["ab", "c"])).not.toEqual(encodeLengthPrefixed(["a", "bc"]));
@@ -31,7 +31,7 @@ describe("lengthPrefixed", () => {
 });
 
 describe("base64", () => {
-  it("comes back as it was, and is refused when it is none (property)", () => {
+  it("round-trips any bytes, and rejects other text (property)", () => {
     fc.assert(
       fc.property(fc.uint8Array(), (bytes) => {
         expect([...(fromBase64(toBase64(bytes)) ?? [])]).toEqual([...bytes]);

@@ -2,6 +2,6 @@ import { expect, it } from "vitest";
 import packageJson from "../../package.json" with { type: "json" };
 import { VERSION } from "../../src/core/version.ts";
 
-it("is package.json's", () => {
+it("has the version of package.json", () => {
   expect(VERSION).toBe(packageJson.version);
 });

@@ -1,5 +1,5 @@
-// Keys and limits on the running system: the Worker in workerd as `npm start` runs it, its command line, OpenAI's client, and a Redis that
-// can be frozen.
+// Tests keys and limits on the running system: the Worker in workerd, the command line, OpenAI's client, and a Redis that can
+// be frozen.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -77,7 +77,7 @@ async function predict(key: { readonly key: string } | undefined): Promise<Respo
   return response;
 }
 
-it("answers those who have a key, in every client", async () => {
+it("answers requests with a key, of every client", async () => {
   expect((await predict(undefined)).status).toBe(401);
   expect((await predict(await createTestApiKey())).status).toBe(401);
   expect((await predict(free)).status).toBe(200);
@@ -101,7 +101,7 @@ it("answers those who have a key, in every client", async () => {
   expect((await fetch(`${system.urls.edge}/v2/health/ready`)).status).toBe(200);
 });
 
-it("takes tokens of its issuer, and asks the issuer once, whatever is made up", async () => {
+it("accepts tokens of its issuer, and fetches its keys once, even for forged tokens", async () => {
   const forger = await createTestIssuer("ES256");
   const claims = createValidClaims(Date.now());
   const forged = await Promise.all(
@@ -115,16 +115,14 @@ it("takes tokens of its issuer, and asks the issuer once, whatever is made up", 
 });
 
 describe.skipIf(!hasRedisServer)("with Redis (needs a redis-server on the PATH)", () => {
-  it("counts there, and says when there will be more", async () => {
+  it("counts requests there, and rejects with the time of the next one", async () => {
     const statuses = [];
     for (let count = 0; count < LIMIT.requests; count++)
       statuses.push((await predict(limited)).status);
     expect(statuses).toEqual([200, 200, 200, 200]);
     const over = await predict(limited);
-    expect([over.status, over.headers.get("retry-after")]).toEqual([
-      429,
-      expect.stringMatching(/^(900|89\d)$/),
-    ]);
+    expect(over.status).toBe(429);
+    expect(over.headers.get("retry-after")).toMatch(/^(900|89\d)$/);
     expect(over.headers.get("ratelimit-policy")).toBe('"key";q=4;w=3600');
     expect((await predict(free)).status).toBe(200);
   });

@@ -1,4 +1,4 @@
-// `edgetier bench` on the real edge in workerd and on the region behind it: every protocol, and what answers say of themselves.
+// Tests `edgetier bench` on the real edge in workerd and on its region: every protocol, and the metadata of replies.
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -37,7 +37,7 @@ async function bench(
     "--json",
     ...more,
   ]);
-  expect([code, stderr]).toEqual([0, ""]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
   const report = loadReportSchema.parse(JSON.parse(stdout));
   const [trial] = report.trials;
   if (trial === undefined) throw new Error("there is no trial");

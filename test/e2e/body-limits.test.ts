@@ -1,5 +1,5 @@
-// Bodies made to exhaust memory, sent to the Worker in workerd and to the region's server, as processes: each is refused while it
-// comes in, and what the process takes for it stays small.
+// Tests bodies that aim to exhaust memory, on the processes of the Worker and of the region. Each is rejected while it arrives,
+// and the memory of the process stays small.
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { existsSync } from "node:fs";
@@ -105,8 +105,8 @@ function* splitIntoChunks(bytes: Uint8Array, size: number) {
 }
 
 /**
- * A server may answer, and close the connection, while it is still sent something: the reset may then take the answer along
- * (RFC 9112, section 9.6), so that it takes more than one try to see it.
+ * Sends an attack until a try shows its status. A server may answer and close the connection while the client still sends.
+ * The reset may then discard the answer (RFC 9112, section 9.6).
  * @returns the status; 0 if no try has shown one
  */
 async function send(
@@ -165,7 +165,7 @@ async function sendOnce(
   return status;
 }
 
-/** What the kernel says of the process's memory: now, and the most since `resetPeak`. */
+/** Reads the process's memory from the kernel: now, or the peak since `resetPeak`. */
 const memoryBytes = async (pid: number, field: "VmRSS" | "VmHWM") =>
   Number(
     new RegExp(`${field}:\\s+(\\d+) kB`).exec(await readFile(`/proc/${pid}/status`, "utf8"))?.[1],
@@ -187,7 +187,7 @@ describe.skipIf(!isMeasurable)(
     >();
     beforeAll(async () => {
       folder = await mkdtemp(join(tmpdir(), "edgetier-bodies-"));
-      // No store: what is taken is answered with 503, once it has been read.
+      // Without a store, an accepted body is read completely and answered with 503.
       const store = {
         EDGETIER_S3_ENDPOINT: await getUnreachableUrl(),
         EDGETIER_S3_BUCKET: "b",

@@ -7,7 +7,7 @@ import { measureStartup } from "../../src/cli/doctor/measure-startup.ts";
 import { measureUpload } from "../../src/cli/doctor/measure-upload.ts";
 import { bundleWorker, type WorkerUpload } from "../../src/cli/local/upload.ts";
 
-/** Ceilings. Raise one only with a reason: cold starts pay for every byte. */
+/** Ceilings. Raise one only with a reason, because cold starts pay for every byte. */
 // 12,000 of the script's bytes read and prepare images, whose decoders come only with a model that takes them; 20,000 are embeddings, stages and drift checks;
 // 58,000 are access (30,000), regions with hedging, breakers and signatures (18,000), and the caches' policy (8,000); 15,000 are metrics, 8,700 traces and access records,
 // 2,500 reports of versions.

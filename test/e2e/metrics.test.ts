@@ -1,4 +1,4 @@
-// What several isolates count, summed up by several shards of the aggregator: all of it, whichever isolate is asked.
+// Tests metrics of several isolates, which several shards of the aggregator sum up: every isolate exposes the same sums.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -16,7 +16,7 @@ import { openTestPage, type TestPage } from "../support/browser-page.ts";
 import { browserSkipReason } from "../support/chromium.ts";
 
 const TEXTS = generateQueries(300, 8);
-/** Of a confidence: fused by other rules, an operator rounds otherwise. */
+/** Maximum difference of a confidence, because operators that are fused by other rules round differently. */
 const TOLERANCE = 1e-4;
 
 describe.skipIf(browserSkipReason !== undefined)(

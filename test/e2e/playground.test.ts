@@ -38,7 +38,7 @@ describe.skipIf(browserSkipReason !== undefined)(`the playground${skipped}`, () 
   let folder: string;
   let system: LocalSystem;
   let browser: Browser;
-  /** Of every page: what its console, its errors and its requests should not have had. */
+  /** Unexpected console messages, errors and requests of every page. */
   let faults: string[] = [];
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "edgetier-playground-"));
@@ -164,7 +164,7 @@ describe.skipIf(browserSkipReason !== undefined)(`the playground${skipped}`, () 
     expect(await tier(page, "region-int8").textContent()).toMatch(
       /answered: it is the last tier.*confidence 0\.\d{4}; takes every input/,
     );
-    await tier(page, "edge-int8").locator(".bar").waitFor(); // its own answer is asked for afterwards
+    await tier(page, "edge-int8").locator(".bar").waitFor(); // the page fetches it afterwards
     expect(await tier(page, "edge-int8").textContent()).toMatch(
       /the next tier was asked.*confidence 0\.\d{4}; exits from 0\.\d{4} on/,
     );
@@ -213,7 +213,7 @@ describe.skipIf(browserSkipReason !== undefined)(`the playground${skipped}`, () 
     await status(page).and(page.locator(".bad")).waitFor();
     expect(await page.locator("#image-name").textContent()).toMatch(/^moving\.png/);
     expect(await status(page).textContent()).toMatch(/image|JPEG|PNG/);
-    faults = faults.filter((fault) => !/status of 4\d\d/.test(fault)); // the browser notes every refusal in its console
+    faults = faults.filter((fault) => !/status of 4\d\d/.test(fault)); // the browser logs every rejection
   });
 
   it("gives vectors of two texts, and how alike they are", async () => {

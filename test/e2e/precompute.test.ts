@@ -53,7 +53,7 @@ const precompute = (...more: string[]) =>
   ]);
 
 describe.skipIf(!hasRedisServer)("precompute (needs a redis-server on the PATH)", () => {
-  it("fills L2, counts what is there, and says what no cache keeps", async () => {
+  it("fills L2, counts cached answers, and reports answers that no cache stores", async () => {
     const first = await precompute("--batch", "3");
     const { asked, cached, computed, failed } = JSON.parse(first.stdout);
     expect({ asked, cached, all: computed + failed }).toEqual({ asked: 4, cached: 0, all: 4 });

@@ -9,6 +9,7 @@ import { createSignedFetch } from "../../src/region/signed-fetch.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { createModelStore } from "../../src/registry/object-model-store.ts";
 import { createTestSigningKey } from "../support/test-signing-key.ts";
+import ESCALATED_TEXT from "../fixtures/escalated-text.json" with { type: "json" };
 
 let folder: string;
 let system: LocalSystem;
@@ -76,10 +77,9 @@ it("serves what is signed, and serves it on when the alias goes to what is not",
 });
 
 it("has a region that answers its edge, and nobody else", async () => {
-  const odd = "the moss remembers what colour tuesday was before it rained upwards";
   const answer = await (
     await fetch(
-      `${system.urls.edge}/v1/models/intent/predict?${new URLSearchParams({ input: odd, cache: "bypass" })}`,
+      `${system.urls.edge}/v1/models/intent/predict?${new URLSearchParams({ input: ESCALATED_TEXT, cache: "bypass" })}`,
     )
   ).json();
   expect(answer).toMatchObject({ outputs: [{ tier: "region-int8", degraded: false }] });

@@ -22,9 +22,9 @@ import { metricsSnapshotSchema } from "../../src/protocol/metrics-snapshot.ts";
 import { type PredictResponse, predictResponseSchema } from "../../src/protocol/predict.ts";
 import { hasRedisServer } from "../support/redis.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import ESCALATED_TEXT from "../fixtures/escalated-text.json" with { type: "json" };
 
 /** Nothing that the edge tier could be sure of. */
-const ESCALATED_TEXT = "the moss remembers what colour tuesday was before it rained upwards";
 
 let folder: string;
 let system: LocalSystem;
@@ -68,7 +68,7 @@ interface PredictResult {
   readonly response: Response;
 }
 
-/** Long, since what is asked here is what is answered, not how soon: a busy machine would have a cascade give up its region. */
+/** Long, because a cascade on a busy machine would otherwise skip its region; these tests are about answers only. */
 const LONG_DEADLINE = { "x-deadline-ms": "10000" };
 
 async function predict(
@@ -162,7 +162,7 @@ describe("the Open Inference Protocol at the edge of the running system", () => 
     expect(await readInferResponse(through)).toEqual(await readInferResponse(direct));
   });
 
-  it("is 503 in the protocol's form where only the region could answer and refuses, and in time where it hangs", async () => {
+  it("is 503 in the protocol's form if only the region could answer and rejects, and in time if it hangs", async () => {
     const ask = (timeout?: number) =>
       infer(system.urls.edge, [ESCALATED_TEXT], {
         parameters: { tier: "region-int8", ...(timeout === undefined ? {} : { timeout }) },
@@ -209,7 +209,7 @@ describe("the running system", () => {
     expect(output).toMatchObject({ label: "exchange_rate", tier: "edge-int8", degraded: false });
   });
 
-  it("asks the region where the edge is not sure, and says what is out of scope", async () => {
+  it("escalates an unsure text to the region, which reports it as out of scope", async () => {
     const { output, response } = await predict(ESCALATED_TEXT);
     expect(output).toMatchObject({ label: "oos", tier: "region-int8", degraded: false });
     expect(response.headers.get("x-edgetier-tier")).toBe("region-int8");
@@ -309,7 +309,7 @@ describe("the running system", () => {
     },
   );
 
-  it("gives a marked edge answer when the region refuses, and within the deadline when it hangs", async () => {
+  it("marks the edge answer as degraded if the region rejects, and within the deadline if it hangs", async () => {
     proxies.region.behavior = "resets";
     expect((await predict(ESCALATED_TEXT)).output).toMatchObject({
       tier: "edge-int8",
@@ -362,7 +362,7 @@ describe("the running system", () => {
     }
   });
 
-  it("refuses a Worker without configuration, naming every variable at once", async () => {
+  it("rejects a Worker without configuration, and names every variable", async () => {
     const bare = await startLocalEdge({
       config: WRANGLER_CONFIG,
       port: await findFreePort(),

@@ -248,7 +248,7 @@ describe("what edge and region tell", () => {
   it("is by the schema, with the ids of its request, and has nothing of the client's or the deployment's in it", async () => {
     const { traceId, traceparent } = createTraceContext();
     const { requestId } = await predict(CANARY, { traceparent });
-    await predict(CANARY, {}, "toy/predict?private-parameter=1"); // refused
+    await predict(CANARY, {}, "toy/predict?private-parameter=1"); // rejected
     await fetch(`${system.urls.edge}/v1/models/toy/predict?input=${encodeURIComponent(CANARY)}`, {
       headers: {
         authorization: `Bearer ${key.key}`,

@@ -54,12 +54,12 @@ describe("the CDN layer", () => {
         cacheResultOf(await (await startIsolate(cache)).predict({ inputs: "maybe" })),
       )
       .toBe("cdn");
-    expect(cacheResultOf(await tfirst.predict({ inputs: "maybe" }))).toBe("cdn");
-    expect(cacheResultOf(await tfirst.predict({ inputs: "maybe" }))).toBe("l1");
+    expect(cacheResultOf(await second.predict({ inputs: "maybe" }))).toBe("cdn");
+    expect(cacheResultOf(await second.predict({ inputs: "maybe" }))).toBe("l1");
 
     await publishToyModel(second.store, new Uint8Array(toy), { version: 2 });
     second.clock.advance(2 * ALIAS_TTL_MS);
-    const after = await tfirst.predict({ inputs: "maybe" });
+    const after = await second.predict({ inputs: "maybe" });
     expect(cacheResultOf(after)).toBe("miss");
     expect(predictResponseSchema.parse(await after.json()).version).toBe(2);
   });

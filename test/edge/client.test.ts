@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import tensorDeployment from "../../dist/test/tensors/deployment.mjs";
 import {
   type ClientOptions,
-  createAnswerStore,
+  createResponseCache,
   createClient,
   type Tensor,
 } from "../../src/client/index.ts";
@@ -36,7 +36,7 @@ const createTestClient = (
 ) =>
   createClient({
     url: "http://edge.test",
-    retries: 0,
+    maxRetries: 0,
     ...options,
     async fetch(input, init) {
       const request = new Request(input, init);
@@ -98,9 +98,13 @@ describe("a prediction", () => {
 describe("the requests and errors of a prediction", () => {
   it("sends key, deadline and the caller's headers", async () => {
     const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    await createTestClient({ key: "secret", deadlineMs: 500, wayMs: 100 }).predict("toy", "yes", {
-      headers: { traceparent },
-    });
+    await createTestClient({ key: "secret", deadlineMs: 500, roundTripMs: 100 }).predict(
+      "toy",
+      "yes",
+      {
+        headers: { traceparent },
+      },
+    );
     expect(Object.fromEntries(requests[0]?.headers ?? [])).toMatchObject({
       authorization: "Bearer secret",
       "x-deadline-ms": "400",
@@ -128,7 +132,7 @@ describe("the requests and errors of a prediction", () => {
 
 describe("a client with an answer store", () => {
   it("revalidates a text with its ETag, without a second inference", async () => {
-    const client = createTestClient({ answers: createAnswerStore() });
+    const client = createTestClient({ responseCache: createResponseCache() });
     const first = await client.predict("toy", "maybe & more?");
     const again = await client.predict("toy", "maybe & more?");
     expect(again).toEqual({ ...first, source: "client", requestId: again.requestId });
@@ -140,37 +144,39 @@ describe("a client with an answer store", () => {
   });
 
   it("does not use the stored answer of another version", async () => {
-    const answers = createAnswerStore();
-    await createTestClient({ answers }).predict("toy", "yes");
-    const storedAnswer = await answers.get("http://edge.test/v1/models/toy/predict?input=yes");
-    answers.set("http://edge.test/v1/models/toy/predict?input=yes", {
+    const responseCache = createResponseCache();
+    await createTestClient({ responseCache }).predict("toy", "yes");
+    const storedAnswer = await responseCache.get(
+      "http://edge.test/v1/models/toy/predict?input=yes",
+    );
+    responseCache.set("http://edge.test/v1/models/toy/predict?input=yes", {
       etag: '"of another version"',
       body: storedAnswer?.body ?? "",
     });
-    expect((await createTestClient({ answers }).predict("toy", "yes")).source).toBe("l1");
+    expect((await createTestClient({ responseCache }).predict("toy", "yes")).source).toBe("l1");
   });
 
   it("uses stored answers offline, if enabled", async () => {
-    const answers = createAnswerStore();
-    const first = await createTestClient({ answers }).predict("toy", "yes");
+    const responseCache = createResponseCache();
+    const first = await createTestClient({ responseCache }).predict("toy", "yes");
     const unreachable = { "http://edge.test": () => Response.error() };
     expect(
       await createTestClient(
-        { answers, offline: true },
+        { responseCache, staleIfError: true },
         { "http://edge.test": () => new Response(null, { status: 502 }) },
       ).predict("toy", "yes"),
     ).toEqual({ ...first, source: "offline", requestId: undefined });
     expect(
-      await catchRejection(createTestClient({ answers }, unreachable).predict("toy", "yes")),
+      await catchRejection(createTestClient({ responseCache }, unreachable).predict("toy", "yes")),
     ).toBeInstanceOf(Error);
     expect(
       await catchRejection(
-        createTestClient({ answers, offline: true }, unreachable).predict("toy", "no"),
+        createTestClient({ responseCache, staleIfError: true }, unreachable).predict("toy", "no"),
       ),
     ).toBeInstanceOf(Error);
     expect(
       await catchRejection(
-        createTestClient({ answers, offline: true }).predict("toy", "yes", {
+        createTestClient({ responseCache, staleIfError: true }).predict("toy", "yes", {
           signal: AbortSignal.abort("left"),
         }),
       ),
@@ -180,7 +186,7 @@ describe("a client with an answer store", () => {
 
 describe("the answer store of a client", () => {
   it("posts long texts, several texts, and requests without cache", async () => {
-    const client = createTestClient({ answers: createAnswerStore() });
+    const client = createTestClient({ responseCache: createResponseCache() });
     for (const call of [
       () => client.predict("toy", "x".repeat(1_001)),
       () => client.predict("toy", ["yes"]),
@@ -191,12 +197,12 @@ describe("the answer store of a client", () => {
   });
 
   it("evicts the least recently used answers", async () => {
-    const answers = createAnswerStore(2);
-    for (const key of ["a", "b"]) answers.set(key, { etag: key, body: key });
-    await answers.get("a");
-    answers.set("c", { etag: "c", body: "c" });
+    const responseCache = createResponseCache(2);
+    for (const key of ["a", "b"]) responseCache.set(key, { etag: key, body: key });
+    await responseCache.get("a");
+    responseCache.set("c", { etag: "c", body: "c" });
     expect(
-      await Promise.all(["a", "b", "c"].map(async (key) => (await answers.get(key))?.etag)),
+      await Promise.all(["a", "b", "c"].map(async (key) => (await responseCache.get(key))?.etag)),
     ).toEqual(["a", undefined, "c"]);
   });
 });
@@ -293,8 +299,8 @@ function createDirectClient(
   const client = createClient({
     url: "http://edge.test",
     key: "secret",
-    retries: 0,
-    direct: true,
+    maxRetries: 0,
+    prefersNearestRegion: true,
     clock: edge.clock,
     async fetch(input, init) {
       const request = new Request(input, init);
@@ -365,7 +371,9 @@ describe("a client that calls regions directly", () => {
       expect(listHosts().slice(4)).toEqual(["edge.test list", "near.test", "edge.test"]);
     },
   );
+});
 
+describe("the rejections and aliases of a client that calls regions directly", () => {
   it("returns a region's rejection of an invalid request", async () => {
     const { client } = createDirectClient([region("near")], {
       "http://near.test": () => Response.json({ error: "unexpected shape" }, { status: 400 }),

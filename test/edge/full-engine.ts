@@ -1,4 +1,4 @@
-// The full engine, for tests inside workerd.
+// Full engine: engine module, runtime and deployment for tests in workerd.
 import glue from "../../dist/engine/glue.mjs";
 import wasm from "../../dist/engine/engine.wasm";
 import info from "../../dist/engine/engine.json" with { type: "json" };
@@ -8,7 +8,7 @@ import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";
 
 export const fullEngineModule: EngineModule = { kind: "full", source: info.sha256, wasm, glue };
 export const wasmRuntime = createWasmRuntime(fullEngineModule);
-/** Nothing bundled: models are opened as they are. */
+/** A deployment without bundled snapshots, which opens models from the store. */
 export const fullDeployment: Deployment = {
   engine: fullEngineModule,
   fallback: undefined,

@@ -1,4 +1,4 @@
-// Thousands of mutated requests under /v2, inside workerd: nothing that a client sends may break the edge, or reach the next.
+// Fuzz test: thousands of mutated /v2 requests in workerd, none of which may break the edge or affect the next request.
 import { beforeAll, describe, expect, it } from "vitest";
 import { encodeInferRequest, type InferRequest } from "../../src/protocol/open-inference.ts";
 import identity from "../fixtures/identity-all.onnx";
@@ -30,7 +30,7 @@ beforeAll(async () => {
   });
 });
 
-function requests(): RawRequest[] {
+function createSeedRequests(): RawRequest[] {
   const get = (path: string): RawRequest => ({ method: "GET", path, headers: {}, body: undefined });
   const infer = (model: string, request: InferRequest, isBinary: boolean): RawRequest => {
     const { body, jsonBytes } = encodeInferRequest(request, isBinary);
@@ -46,7 +46,7 @@ function requests(): RawRequest[] {
     [false, true].map((isBinary) => infer(model, request, isBinary));
   const x = { datatype: "UINT8", shape: [2, 3], data: Uint8Array.of(1, 2, 3, 4, 5, 6) } as const;
   const input = { datatype: "BYTES", shape: [2], data: [encode("yes"), encode("maybe")] } as const;
-  const all = IDENTITY_DATATYPES.map((datatype) => ({
+  const emptyInputs = IDENTITY_DATATYPES.map((datatype) => ({
     name: `${datatype.toLowerCase()}_in`,
     datatype,
     shape: [0],
@@ -69,7 +69,7 @@ function requests(): RawRequest[] {
       method: "POST",
       path: "/v2/models/all/infer",
       headers: {},
-      body: encode(JSON.stringify({ inputs: all })),
+      body: encode(JSON.stringify({ inputs: emptyInputs })),
     },
     {
       method: "POST",
@@ -92,32 +92,32 @@ function requests(): RawRequest[] {
 
 describe("the edge", () => {
   it(
-    `survives ${REQUESTS} mutated requests, and answers the next one right`,
+    `survives ${REQUESTS} mutated requests, and answers the next ones correctly`,
     { timeout: 120_000 },
     async () => {
-      const mutated = createRequestMutator(SEED, requests());
+      const nextRequest = createRequestMutator(SEED, createSeedRequests());
       const statuses = new Map<number, number>();
       const faults: string[] = [];
       for (let index = 0; index < REQUESTS; index++) {
-        const { method, path, headers, body } = mutated();
+        const { method, path, headers, body } = nextRequest();
         const response = await edge.app.request(path, {
           method,
           headers,
           ...(body === undefined || method === "GET" || method === "HEAD" ? {} : { body }),
         });
         statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
-        const fault = faultOf(
+        const fault = findFault(
           path,
           response.status,
           new TextDecoder().decode(await response.arrayBuffer()),
         );
         if (fault !== undefined)
           faults.push(`request ${index}: ${method} ${path} ${JSON.stringify(headers)}: ${fault}`);
-        if (index % CHECK_EVERY === 0) await expectRightAnswers();
+        if (index % CHECK_EVERY === 0) await expectCorrectAnswers();
       }
       expect(faults).toEqual([]);
-      await expectRightAnswers();
-      // Neither all refused nor all taken: the mutations are neither too wild nor too tame.
+      await expectCorrectAnswers();
+      // The mutations are strong enough to be rejected, and weak enough to be accepted sometimes.
       expect(statuses.get(200)).toBeGreaterThan(REQUESTS / 20);
       expect(statuses.get(400)).toBeGreaterThan(REQUESTS / 5);
       expect([...statuses.keys()]).toEqual(expect.arrayContaining([404, 405, 413, 415, 501]));
@@ -128,16 +128,17 @@ describe("the edge", () => {
   );
 });
 
-/** 501 refuses what a region has and an edge has not. A path may lead out of /v2, where errors have another form. */
-function faultOf(path: string, status: number, body: string): string | undefined {
+/** 501 rejects extensions that only a region supports. A mutated path may leave /v2, where errors have another format. */
+function findFault(path: string, status: number, body: string): string | undefined {
   const isExpected = [200, 302, 400, 404, 405, 413, 415, 501].includes(status);
   const isShort = status === 200 || body.length < 2_000;
   const isOutside = !/^\/v2(\/|$)/.test(new URL(path, "http://edge.test").pathname);
-  const isError = status === 200 || body === "" || isOutside || typeof errorOf(body) === "string";
+  const isError =
+    status === 200 || body === "" || isOutside || typeof readErrorText(body) === "string";
   return isExpected && isShort && isError ? undefined : `${status} ${body.slice(0, 300)}`;
 }
 
-function errorOf(body: string): unknown {
+function readErrorText(body: string): unknown {
   try {
     return JSON.parse(body).error;
   } catch {
@@ -145,7 +146,7 @@ function errorOf(body: string): unknown {
   }
 }
 
-async function expectRightAnswers(): Promise<void> {
+async function expectCorrectAnswers(): Promise<void> {
   const post = (path: string, body: string) => edge.app.request(path, { method: "POST", body });
   const answer = await post(
     INFER,

@@ -1,5 +1,5 @@
-// What tests inside workerd need from outside: a real S3 and a real Redis over the network, and a deployment of the two
-// reference models (test/support/reference-models.ts) and one of tensor models, made as `edgetier engine build` makes them.
+// Global setup: starts S3 and Redis servers for tests in workerd, and builds two deployments with `edgetier engine build`'s code.
+// One deployment has the reference models (test/support/reference-models.ts), the other has tensor models.
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -28,7 +28,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const s3 = await startLocalS3({ port: 0 });
   const redis = await startLocalRedis({ port: 0, onLine: () => {} });
   if (redis === undefined)
-    console.warn("no redis-server on the PATH: tests of the L2 cache in workerd are skipped");
+    console.warn(
+      "redis-server is not on the PATH; tests of the L2 cache in workerd are skipped. Install Redis to run them.",
+    );
   const regions = await startNamedRegions();
   project.provide("s3", s3.options);
   project.provide("regions", regions.urls);

@@ -1,4 +1,4 @@
-// What clients and CDNs are told about keeping answers, and what they can ask for.
+// HTTP caching: cache headers for clients and CDNs, revalidation, and request directives.
 import { beforeEach, describe, expect, it } from "vitest";
 import { type PredictResponse, predictResponseSchema } from "../../src/protocol/predict.ts";
 import toy from "../fixtures/toy.onnx";
@@ -10,6 +10,7 @@ import {
 } from "../support/edge-app.ts";
 import { publishToyModel } from "../support/toy-model.ts";
 import { fullDeployment } from "./full-engine.ts";
+import { readProblem } from "./read-problem.ts";
 
 const start = (options: EdgeUnderTestOptions = {}) =>
   startEdgeUnderTest(new Uint8Array(toy), fullDeployment, options);
@@ -18,135 +19,129 @@ beforeEach(async () => {
   edge = await start();
 });
 
-const predictGet = (path: string, headers: Record<string, string> = {}, on = edge) =>
-  on.app.request(`/v1/models/${path}`, { headers });
+const predictGet = (path: string, headers: Record<string, string> = {}, target = edge) =>
+  target.app.request(`/v1/models/${path}`, { headers });
 const query = (body: object, headers: Record<string, string> = {}) =>
   edge.app.request("/v1/models/toy/predict", {
     method: "QUERY",
     headers: { "content-type": "application/json", ...headers },
     body: JSON.stringify(body),
   });
-const cacheHeadersOf = ({ headers }: Response) => [
-  headers.get("cache-control"),
-  headers.get("cdn-cache-control"),
-  headers.get("cache-tag"),
-];
+const cacheHeadersOf = ({ headers }: Response) => ({
+  cacheControl: headers.get("cache-control"),
+  cdnCacheControl: headers.get("cdn-cache-control"),
+  cacheTag: headers.get("cache-tag"),
+});
+const NOT_STORED = { cacheControl: "no-store", cdnCacheControl: null, cacheTag: null };
 const readPrediction = async (response: Response): Promise<PredictResponse> =>
   predictResponseSchema.parse(await response.json());
 const cacheResultOf = (response: Response) => response.headers.get("x-edgetier-cache");
 
-async function promote(version: number, more: object = {}): Promise<void> {
+async function promote(version: number, otherAliases: object = {}): Promise<void> {
   await publishToyModel(edge.store, new Uint8Array(toy), { version });
   const read = await edge.store.readAliases("toy");
-  await edge.store.writeAliases("toy", { stable: version, ...more }, read?.etag);
+  await edge.store.writeAliases("toy", { stable: version, ...otherAliases }, read?.etag);
   edge.clock.advance(2 * ALIAS_TTL_MS);
 }
 
-describe("what HTTP caches may keep", () => {
-  it("is what was asked of a version by its number, for long", async () => {
-    expect(cacheHeadersOf(await predictGet("toy@1/predict?input=yes"))).toEqual([
-      "public, max-age=3600, s-maxage=2592000, stale-while-revalidate=86400, stale-if-error=2592000, immutable",
-      null,
-      "toy,toy:1",
-    ]);
+describe("cache headers", () => {
+  it("allow long caching for a pinned version", async () => {
+    expect(cacheHeadersOf(await predictGet("toy@1/predict?input=yes"))).toEqual({
+      cacheControl:
+        "public, max-age=3600, s-maxage=2592000, stale-while-revalidate=86400, stale-if-error=2592000, immutable",
+      cdnCacheControl: null,
+      cacheTag: "toy,toy:1",
+    });
   });
 
-  it("is an alias's answer only by asking again, unless promotions purge it", async () => {
-    expect(cacheHeadersOf(await predictGet("toy/predict?input=yes"))).toEqual([
-      "public, no-cache",
-      null,
-      "toy,toy:1,toy@stable",
-    ]);
+  it("require revalidation for an alias, unless promotions purge the CDN", async () => {
+    expect(cacheHeadersOf(await predictGet("toy/predict?input=yes"))).toEqual({
+      cacheControl: "public, no-cache",
+      cdnCacheControl: null,
+      cacheTag: "toy,toy:1,toy@stable",
+    });
     const purged = await start({ cdnAliasSeconds: 60 });
-    expect(cacheHeadersOf(await predictGet("toy/predict?input=yes", {}, purged))).toEqual([
-      "public, no-cache",
-      "public, max-age=60, stale-while-revalidate=60, stale-if-error=86400",
-      "toy,toy:1,toy@stable",
-    ]);
+    expect(cacheHeadersOf(await predictGet("toy/predict?input=yes", {}, purged))).toEqual({
+      cacheControl: "public, no-cache",
+      cdnCacheControl: "public, max-age=60, stale-while-revalidate=60, stale-if-error=86400",
+      cacheTag: "toy,toy:1,toy@stable",
+    });
   });
 
-  it("is no answer of an alias of which canaries take a share", async () => {
+  it("forbid CDN caching for an alias with canaries", async () => {
     edge = await start({ cdnAliasSeconds: 60 });
     await promote(2, { canary: { version: 1, weight: 0.1 } });
-    const [cacheControl, forCdns] = cacheHeadersOf(await predictGet("toy/predict?input=yes"));
-    expect([cacheControl, forCdns]).toEqual(["public, no-cache", null]);
-    expect(cacheHeadersOf(await predictGet("toy@canary/predict?input=yes"))[1]).toContain(
-      "max-age=60",
-    );
+    expect(cacheHeadersOf(await predictGet("toy/predict?input=yes"))).toMatchObject({
+      cacheControl: "public, no-cache",
+      cdnCacheControl: null,
+    });
+    expect(
+      cacheHeadersOf(await predictGet("toy@canary/predict?input=yes")).cdnCacheControl,
+    ).toContain("max-age=60");
   });
 
-  it("is nothing of a POST, nothing degraded, no error, and nothing that asks anew by its URL", async () => {
-    expect(cacheHeadersOf(await edge.predict({ inputs: "yes" }))).toEqual(["no-store", null, null]);
-    expect(cacheHeadersOf(await predictGet("toy@1/predict?input=yes&cache=refresh"))).toEqual([
-      "no-store",
-      null,
-      null,
-    ]);
-    expect(cacheHeadersOf(await query({ inputs: "yes", parameters: { cache: "bypass" } }))).toEqual(
-      ["no-store", null, null],
+  it("forbid caching for POST, degraded results, errors and refreshes by URL", async () => {
+    expect(cacheHeadersOf(await edge.predict({ inputs: "yes" }))).toEqual(NOT_STORED);
+    expect(cacheHeadersOf(await predictGet("toy@1/predict?input=yes&cache=refresh"))).toEqual(
+      NOT_STORED,
     );
-    expect(cacheHeadersOf(await predictGet("toy@9/predict?input=yes"))).toEqual([
-      "no-store",
-      null,
-      null,
-    ]);
+    expect(cacheHeadersOf(await query({ inputs: "yes", parameters: { cache: "bypass" } }))).toEqual(
+      NOT_STORED,
+    );
+    expect(cacheHeadersOf(await predictGet("toy@9/predict?input=yes"))).toEqual(NOT_STORED);
     edge.regionBehavior = "down";
     const degraded = await predictGet("toy@1/predict?input=maybe");
-    expect([...cacheHeadersOf(degraded), degraded.headers.get("etag")]).toEqual([
-      "no-store",
-      null,
-      null,
-      null,
-    ]);
+    expect(cacheHeadersOf(degraded)).toEqual(NOT_STORED);
+    expect(degraded.headers.get("etag")).toBeNull();
   });
+});
 
-  it("is only the client's own copy where the request says who sent it", async () => {
+describe("cache headers of private and shared responses", () => {
+  it("allow only private caching for a request with a credential", async () => {
     const response = await predictGet("toy@1/predict?input=yes", { authorization: "Bearer x" });
-    expect(cacheHeadersOf(response)).toEqual(["private, no-cache", null, null]);
+    expect(cacheHeadersOf(response)).toEqual({
+      cacheControl: "private, no-cache",
+      cdnCacheControl: null,
+      cacheTag: null,
+    });
     expect(response.headers.get("etag")).not.toBeNull();
   });
 
-  it("has nothing of the request in it that the first client sent", async () => {
+  it("accompany a body without data of the first client's request", async () => {
     const [first, second] = [
       await predictGet("toy@1/predict?input=maybe", { "x-request-id": "mine" }),
       await predictGet("toy@1/predict?input=maybe", { "x-request-id": "yours" }),
     ];
-    expect([
-      cacheResultOf(first),
-      cacheResultOf(second),
-      first.headers.get("x-request-id"),
-    ]).toEqual(["miss", "l1", null]);
+    expect(cacheResultOf(first)).toBe("miss");
+    expect(cacheResultOf(second)).toBe("l1");
+    expect(first.headers.get("x-request-id")).toBeNull();
     expect(second.headers.get("etag")).toBe(first.headers.get("etag"));
-    expect(await second.text()).toBe(await first.text()); // what a strong ETag promises
+    expect(await second.text()).toBe(await first.text()); // as the strong ETag requires
   });
 });
 
 describe("HEAD", () => {
-  it("tells what GET would, without the answer", async () => {
+  it("returns the headers of GET without a body", async () => {
     const [head, get] = [
       await edge.app.request("/v1/models/toy@1/predict?input=yes", { method: "HEAD" }),
       await predictGet("toy@1/predict?input=yes"),
     ];
-    expect([
-      head.status,
-      await head.text(),
-      head.headers.get("etag"),
-      ...cacheHeadersOf(head),
-    ]).toEqual([200, "", get.headers.get("etag"), ...cacheHeadersOf(get)]);
+    expect(head.status).toBe(200);
+    expect(await head.text()).toBe("");
+    expect(head.headers.get("etag")).toBe(get.headers.get("etag"));
+    expect(cacheHeadersOf(head)).toEqual(cacheHeadersOf(get));
   });
 });
 
 describe("a version change", () => {
-  it("never leaves an old answer to be found: not by ETag, not in the caches", async () => {
+  it("invalidates old ETags and cached results", async () => {
     const before = await predictGet("toy/predict?input=yes");
     const etag = before.headers.get("etag") ?? "";
     await promote(2);
     const after = await predictGet("toy/predict?input=yes", { "if-none-match": etag });
-    expect([after.status, cacheResultOf(after), (await readPrediction(after)).version]).toEqual([
-      200,
-      "miss",
-      2,
-    ]);
+    expect(after.status).toBe(200);
+    expect(cacheResultOf(after)).toBe("miss");
+    expect((await readPrediction(after)).version).toBe(2);
     expect(after.headers.get("etag")).not.toBe(etag);
     const old = await predictGet("toy@1/predict?input=yes", { "if-none-match": etag });
     expect(old.status).toBe(304);
@@ -154,22 +149,20 @@ describe("a version change", () => {
 });
 
 describe("revalidation", () => {
-  it("computes nothing and asks no cache", async () => {
+  it("neither computes nor reads a cache", async () => {
     const etag = (await predictGet("toy/predict?input=maybe")).headers.get("etag") ?? "";
     edge.regionBehavior = "down";
-    edge.clock.advance(3_600_000); // nothing is cached any more
-    const held = await predictGet("toy/predict?input=maybe", { "if-none-match": etag });
-    expect([
-      held.status,
-      held.headers.get("etag"),
-      cacheResultOf(held),
-      held.headers.get("cache-tag"),
-    ]).toEqual([304, etag, null, "toy,toy:1,toy@stable"]);
+    edge.clock.advance(3_600_000); // expires all cached results
+    const revalidated = await predictGet("toy/predict?input=maybe", { "if-none-match": etag });
+    expect(revalidated.status).toBe(304);
+    expect(revalidated.headers.get("etag")).toBe(etag);
+    expect(cacheResultOf(revalidated)).toBeNull();
+    expect(revalidated.headers.get("cache-tag")).toBe("toy,toy:1,toy@stable");
     expect(edge.regionRequests).toHaveLength(1);
   });
 });
 
-describe("cache-control of a request", () => {
+describe("the request's cache-control", () => {
   beforeEach(async () => {
     await edge.predict({ inputs: "maybe" });
   });
@@ -180,27 +173,24 @@ describe("cache-control of a request", () => {
     ["No-Store", "bypass", "l1"],
     ["max-age=60, no-transform", "l1", "l1"],
     ["only-if-cached", "l1", "l1"],
-  ])("%s: %s", async (value, result, next) => {
+  ])("%s has the cache result %s, then %s", async (value, result, nextResult) => {
     const headers = { "cache-control": value };
     expect(cacheResultOf(await edge.predict({ inputs: "maybe" }, headers))).toBe(result);
     expect(cacheResultOf(await predictGet("toy/predict?input=maybe", headers))).toBe(result);
     expect(cacheResultOf(await query({ inputs: "maybe" }, headers))).toBe(result);
-    expect(cacheResultOf(await edge.predict({ inputs: "maybe" }))).toBe(next);
+    expect(cacheResultOf(await edge.predict({ inputs: "maybe" }))).toBe(nextResult);
   });
 
-  it("only-if-cached: 504 for what would have to be computed", async () => {
+  it("only-if-cached fails with 504 for missing results", async () => {
     const response = await edge.predict(
       { inputs: ["maybe", "zzz"] },
       { "cache-control": "only-if-cached" },
     );
-    expect([response.status, await response.json()]).toMatchObject([
-      504,
-      { code: "not_cached", detail: expect.stringContaining("1 of the inputs") },
-    ]);
+    expect(await readProblem(response)).toMatchObject({ status: 504, code: "not_cached" });
     expect(edge.regionRequests).toHaveLength(1);
   });
 
-  it("says less than the request's own parameter", async () => {
+  it("yields to the `cache` parameter", async () => {
     expect(
       cacheResultOf(
         await edge.predict(
@@ -217,16 +207,16 @@ describe("cache-control of a request", () => {
   });
 });
 
-describe("an array", () => {
-  it("has equal inputs computed once", async () => {
+describe("an array of inputs", () => {
+  it("is computed once for equal inputs", async () => {
     const { outputs, usage } = await readPrediction(
       await edge.predict({ inputs: ["maybe", "yes", "maybe", "yes"] }),
     );
-    expect(outputs.map(({ label, tier }) => [label, tier])).toEqual([
-      ["no", "region"],
-      ["yes", "edge"],
-      ["no", "region"],
-      ["yes", "edge"],
+    expect(outputs).toMatchObject([
+      { label: "no", tier: "region" },
+      { label: "yes", tier: "edge" },
+      { label: "no", tier: "region" },
+      { label: "yes", tier: "edge" },
     ]);
     expect(usage.tiers).toEqual([
       { tier: "edge", inputs: 2 },

@@ -1,4 +1,4 @@
-// Requests of the Open Inference Protocol to the edge under test, and the models that they are about.
+// Infer requests: helpers for Open Inference Protocol requests to the edge under test, and their models.
 import { expect } from "vitest";
 import {
   type InferResponse,
@@ -28,7 +28,7 @@ export const graphs = {
   },
 } as const satisfies Record<string, TensorGraph>;
 
-/** What the region of the edge under test answers to what is passed on to it. */
+/** Response of the region to forwarded requests. */
 export const regionResponse: InferResponse = {
   model: "from the region",
   outputs: {},
@@ -75,13 +75,15 @@ export async function readInferResponse(response: Response): Promise<InferRespon
   return decodeInferResponse(body, length === null ? undefined : Number(length));
 }
 
-export async function readInferError(response: Response): Promise<[status: number, error: string]> {
+export async function readInferError(
+  response: Response,
+): Promise<{ readonly status: number; readonly error: string }> {
   const body: unknown = await response.json();
   expect(body).toEqual({ error: expect.stringMatching(/\S/) });
-  return [response.status, (body as { error: string }).error];
+  return { status: response.status, error: (body as { error: string }).error };
 }
 
-/** The elements of a BYTES output. */
+/** Decodes the elements of a BYTES output. */
 export function decodeTexts({ outputs }: InferResponse, output: string): string[] {
   const tensor = outputs[output];
   return tensor?.datatype === "BYTES"

@@ -1,4 +1,4 @@
-// Inside workerd: what the application counts of the requests that it answers, and GET /metrics.
+// Metrics in workerd: the metrics of served requests, and GET /metrics.
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { createApiKeyAuthenticator } from "../../src/http/access/drivers/api-key-authenticator.ts";
 import {
@@ -13,6 +13,7 @@ import {
   startEdgeUnderTest,
 } from "../support/edge-app.ts";
 import { fullDeployment } from "./full-engine.ts";
+import { readProblem } from "./read-problem.ts";
 import { post, textsInput } from "./infer-requests.ts";
 
 let edge: EdgeUnderTest;
@@ -25,17 +26,17 @@ beforeEach(async () => {
 const openMetricsAccess = {
   createAccess: () => ({ authenticators: [], metricsScope: "metadata" as const }),
 };
-const snapshot = async (): Promise<MetricsSnapshot["series"]> =>
+const readSeries = async (): Promise<MetricsSnapshot["series"]> =>
   metricsSnapshotSchema.parse(
     await (await edge.app.request("/metrics", { headers: { accept: "application/json" } })).json(),
   ).series;
-const statuses = () =>
+const listRequests = () =>
   edge
     .readCountedLabels("edgetier_requests_total")
     .map(({ route, model, status }) => `${route} ${model} ${status}`);
 
-describe("what is counted", () => {
-  it("is each request by route, model and status, and no model that only the client knows of", async () => {
+describe("the metrics", () => {
+  it("count each request by route, model and status, without invented models", async () => {
     await edge.predict({ inputs: "yes" });
     await edge.predict({ inputs: 7 });
     for (const path of [
@@ -56,7 +57,7 @@ describe("what is counted", () => {
       body: "{}",
       headers: { "content-type": "application/json" },
     });
-    expect(statuses()).toEqual([
+    expect(listRequests()).toEqual([
       "predict toy 200",
       "predict  400",
       "predict toy 404",
@@ -76,23 +77,25 @@ describe("what is counted", () => {
       new Set(edge.readCountedLabels("edgetier_phase_duration_seconds").map(({ phase }) => phase)),
     ).toEqual(new Set(["manifest", "cache", "load", "edge"]));
   });
+});
 
-  it("is each answer by its tier and confidence, what each tier was asked, and where answers came from", async () => {
+describe("the metrics of answers", () => {
+  it("count each answer by tier and confidence, and the inputs of each tier", async () => {
     await edge.predict({ inputs: ["yes", "maybe"] });
     await edge.predict({ inputs: ["yes", "maybe"] });
-    const of = { model: "toy", version: "1" };
+    const labels = { model: "toy", version: "1" };
     expect(edge.readCountedLabels("edgetier_answers_total")).toEqual([
-      { ...of, tier: "edge", degraded_by: "" },
-      { ...of, tier: "region", degraded_by: "" },
+      { ...labels, tier: "edge", degraded_by: "" },
+      { ...labels, tier: "region", degraded_by: "" },
     ]);
     expect(edge.readCountedLabels("edgetier_confidence")).toEqual([
-      { ...of, tier: "edge" },
-      { ...of, tier: "region" },
+      { ...labels, tier: "edge" },
+      { ...labels, tier: "region" },
     ]);
     expect(edge.readCountedLabels("edgetier_tier_inputs_total")).toEqual([
-      { ...of, tier: "edge" },
-      { ...of, tier: "edge" },
-      { ...of, tier: "region" },
+      { ...labels, tier: "edge" },
+      { ...labels, tier: "edge" },
+      { ...labels, tier: "region" },
     ]);
     expect(edge.readCountedLabels("edgetier_cache_results_total")).toEqual([
       { model: "toy", result: "miss" },
@@ -100,8 +103,10 @@ describe("what is counted", () => {
     ]);
     expect(edge.readCountedLabels("edgetier_deadline_seconds")).toEqual([{ model: "toy" }]);
   });
+});
 
-  it("is what kept a better tier from being asked, also where nothing was answered in the end", async () => {
+describe("the metrics of failures and forwarded requests", () => {
+  it("count the errors that prevent escalation", async () => {
     edge.regionBehavior = "down";
     await edge.predict({ inputs: "maybe" });
     expect(edge.readCountedLabels("edgetier_answers_total")).toEqual([
@@ -112,17 +117,17 @@ describe("what is counted", () => {
     ]);
   });
 
-  it("is a client's own answer that it holds", async () => {
-    const asked = await edge.app.request("/v1/models/toy/predict?input=yes");
+  it("count revalidated responses as held", async () => {
+    const response = await edge.app.request("/v1/models/toy/predict?input=yes");
     await edge.app.request("/v1/models/toy/predict?input=yes", {
-      headers: { "if-none-match": asked.headers.get("etag") ?? "" },
+      headers: { "if-none-match": response.headers.get("etag") ?? "" },
     });
     expect(
       edge.readCountedLabels("edgetier_cache_results_total").map(({ result }) => result),
     ).toEqual(["miss", "held"]);
   });
 
-  it("is each text that a tier answered over /v2, and each request that went through to the region", async () => {
+  it("count each text that a tier answers over /v2, and each forwarded request", async () => {
     await post(edge, "/v2/models/toy/infer", { inputs: [textsInput("yes", "maybe")] });
     await post(edge, "/v2/models/toy/infer", {
       inputs: [textsInput("yes")],
@@ -137,39 +142,38 @@ describe("what is counted", () => {
 });
 
 describe("GET /metrics", () => {
-  it("is reported after a second by the work of the request, without anybody asking", async () => {
+  it("follows a report that each request schedules within a second", async () => {
     await start(openMetricsAccess);
     await edge.predict({ inputs: "yes" });
     edge.clock.advance(1_000);
     await vi.waitFor(() => expect(edge.countReportedBatches()).toBeGreaterThan(0));
   });
 
-  it("is Prometheus' text, with what this isolate has counted just now", async () => {
+  it("returns Prometheus text with the latest counts of this isolate", async () => {
     await start(openMetricsAccess);
     await edge.predict({ inputs: "yes" });
     const response = await edge.app.request("/metrics");
-    expect([
-      response.status,
-      response.headers.get("content-type"),
-      response.headers.get("cache-control"),
-    ]).toEqual([200, "text/plain; version=0.0.4; charset=utf-8", "no-store"]);
+    expect(response.status).toBe(200);
+    expect(response.headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
+    expect(response.headers.get("cache-control")).toBe("no-store");
     expect(await response.text()).toContain(
       '\nedgetier_requests_total{route="predict",model="toy",status="200"} 1\n',
     );
   });
 
-  it("is 503 while the aggregator is away, which no other request notices", async () => {
+  it("answers 503 while the aggregator is unavailable, without effect on other routes", async () => {
     await start(openMetricsAccess);
     edge.disconnectAggregator();
     const { status, headers } = await edge.app.request("/metrics");
-    expect([status, headers.get("retry-after")]).toEqual([503, "1"]);
+    expect(status).toBe(503);
+    expect(headers.get("retry-after")).toBe("1");
     expect((await edge.predict({ inputs: "yes" })).status).toBe(200);
   });
 
-  it("is JSON for who prefers that", async () => {
+  it("returns JSON if the client prefers it", async () => {
     await start(openMetricsAccess);
     await edge.predict({ inputs: "yes" });
-    const series = await snapshot();
+    const series = await readSeries();
     expect(series).toContainEqual({
       kind: "counter",
       name: "edgetier_answers_total",
@@ -189,41 +193,45 @@ describe("GET /metrics", () => {
     });
     expect(prometheus.headers.get("content-type")).toContain("text/plain");
   });
+});
 
-  it("needs the scope admin, or metadata where the configuration says so", async () => {
-    const [looks, runs] = await Promise.all([
-      createTestApiKey({ id: "looks", scopes: ["metadata"] }),
-      createTestApiKey({ id: "runs", scopes: ["admin"] }),
+describe("GET /metrics with access control", () => {
+  it("requires the scope admin, or metadata if configured", async () => {
+    const [reader, admin] = await Promise.all([
+      createTestApiKey({ id: "reader", scopes: ["metadata"] }),
+      createTestApiKey({ id: "admin", scopes: ["admin"] }),
     ]);
-    const closed = (metricsScope?: "metadata") => ({
+    const createProtectedAccess = (metricsScope?: "metadata") => ({
       createAccess: (clock: EdgeUnderTest["clock"]) => ({
-        authenticators: [createApiKeyAuthenticator([looks.entry, runs.entry], clock)],
+        authenticators: [createApiKeyAuthenticator([reader.entry, admin.entry], clock)],
         metricsScope,
       }),
     });
-    const status = async (key?: string) =>
+    const getStatus = async (key?: string) =>
       (
         await edge.app.request(
           "/metrics",
           key === undefined ? {} : { headers: { authorization: `Bearer ${key}` } },
         )
       ).status;
-    await start(closed());
-    expect([await status(), await status(looks.key), await status(runs.key)]).toEqual([
-      401, 403, 200,
-    ]);
-    await start(closed("metadata"));
-    expect([await status(), await status(looks.key)]).toEqual([401, 200]);
+    await start(createProtectedAccess());
+    expect(await getStatus()).toBe(401);
+    expect(await getStatus(reader.key)).toBe(403);
+    expect(await getStatus(admin.key)).toBe(200);
+    await start(createProtectedAccess("metadata"));
+    expect(await getStatus()).toBe(401);
+    expect(await getStatus(reader.key)).toBe(200);
     await start();
-    expect(await status()).toBe(401);
+    expect(await getStatus()).toBe(401);
   });
 
-  it("says what is missing where there is no aggregator", async () => {
+  it("answers 501 without an aggregator", async () => {
     await start({ ...openMetricsAccess, withoutMetrics: true });
     const response = await edge.app.request("/metrics");
-    expect([response.status, await response.json()]).toMatchObject([
-      501,
-      { code: "unsupported", remedy: expect.stringContaining("EDGETIER_METRICS") },
-    ]);
+    expect(await readProblem(response)).toMatchObject({
+      status: 501,
+      code: "unsupported",
+      remedy: expect.stringContaining("EDGETIER_METRICS"),
+    });
   });
 });

@@ -1,4 +1,4 @@
-// Requests of the Open Inference Protocol that go through the edge to the region, as they came.
+// Forwarded requests: Open Inference requests that the edge forwards to the region unchanged.
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import reference from "../../dist/test/edge/deployment.mjs";
 import { encodeInferRequest, JSON_LENGTH_HEADER } from "../../src/protocol/open-inference.ts";
@@ -32,10 +32,10 @@ const get = (path: string) => edge.app.request(path);
 const send = (path: string, body: InferBody, headers: Record<string, string> = {}) =>
   post(edge, path, body, headers);
 
-describe("what goes through to the region", () => {
-  const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-  it("is a model without an edge tier: body and headers as they came, the version resolved here", async () => {
+describe("a forwarded request", () => {
+  it("has the client's body and headers, and the version that the edge resolved", async () => {
     await publishTensorModel(edge.store, "far", graphs.matmul, { places: ["region"], version: 3 });
     const { body, jsonBytes } = encodeInferRequest(
       {
@@ -44,17 +44,17 @@ describe("what goes through to the region", () => {
       },
       true,
     );
-    const answer = encodeInferRequest(
+    const regionMessage = encodeInferRequest(
       { inputs: { y: { datatype: "INT32", shape: [1], data: Int32Array.of(7) } } },
       true,
     );
     edge.createRegionResponse = () =>
-      new Response(answer.body, {
+      new Response(regionMessage.body, {
         headers: {
           "content-type": "application/octet-stream",
-          [JSON_LENGTH_HEADER]: String(answer.jsonBytes),
+          [JSON_LENGTH_HEADER]: String(regionMessage.jsonBytes),
           "set-cookie": "secret=1",
-          "content-length": String(answer.body.byteLength),
+          "content-length": String(regionMessage.body.byteLength),
         },
       });
     const headers = {
@@ -67,19 +67,19 @@ describe("what goes through to the region", () => {
       "accept-encoding": "gzip",
     };
     const response = await send("/v2/models/far/infer", body, headers);
-    expect(new Uint8Array(await response.arrayBuffer())).toEqual(answer.body);
+    expect(new Uint8Array(await response.arrayBuffer())).toEqual(regionMessage.body);
     expect(Object.fromEntries(response.headers)).toMatchObject({
       "content-type": "application/octet-stream",
-      [JSON_LENGTH_HEADER]: String(answer.jsonBytes),
+      [JSON_LENGTH_HEADER]: String(regionMessage.jsonBytes),
       "x-request-id": "r-1",
     });
     expect(response.headers.get("set-cookie")).toBeNull();
 
     const [sent] = edge.forwardedRequests;
-    expect([sent?.method, sent?.url]).toEqual([
-      "POST",
-      "http://region.test/v2/models/far/versions/3/infer",
-    ]);
+    expect(sent).toMatchObject({
+      method: "POST",
+      url: "http://region.test/v2/models/far/versions/3/infer",
+    });
     expect(new Uint8Array((await sent?.arrayBuffer()) ?? new ArrayBuffer())).toEqual(body);
     expect(Object.fromEntries(sent?.headers ?? [])).toEqual({
       "content-type": "application/octet-stream",
@@ -90,8 +90,10 @@ describe("what goes through to the region", () => {
       "accept-encoding": "identity",
     });
   });
+});
 
-  it("is sent on decompressed", async () => {
+describe("the body of a forwarded request", () => {
+  it("is decompressed", async () => {
     const compressed = new Uint8Array(
       await new Response(
         new Blob([JSON.stringify({ inputs: [textsInput("yes")], parameters: { tier: "region" } })])
@@ -112,14 +114,19 @@ describe("what goes through to the region", () => {
       parameters: { tier: "region" },
     });
   });
+});
 
-  it("is what the engine cannot run: strings", async () => {
+describe("a request that the edge cannot run is forwarded if it", () => {
+  it("has a BYTES tensor, which the engine does not support", async () => {
     await publishTensorModel(edge.store, "words", graphs.strings);
-    const ask = () =>
+    const infer = () =>
       send("/v2/models/words/infer", { inputs: [{ ...textsInput("é"), name: "x" }] });
-    expect(await readInferResponse(await ask())).toEqual(regionResponse);
+    expect(await readInferResponse(await infer())).toEqual(regionResponse);
     expect(await (await get("/v1/models/words")).json()).toMatchObject({
-      tiers: [{ edge: { how: "not", reason: expect.stringContaining("strings") } }, {}],
+      tiers: [
+        { edge: { status: "unsupported", how: "not", reason: expect.stringContaining("BYTES") } },
+        {},
+      ],
     });
 
     await publishTensorModel(edge.store, "only-words", graphs.strings, { places: ["edge"] });
@@ -127,10 +134,10 @@ describe("what goes through to the region", () => {
       await readInferError(
         await send("/v2/models/only-words/infer", { inputs: [{ ...textsInput("é"), name: "x" }] }),
       ),
-    ).toEqual([503, expect.stringContaining("strings")]);
+    ).toEqual({ status: 503, error: expect.stringContaining("BYTES") });
   });
 
-  it("is an output that only the region's graph has", async () => {
+  it("has an output of the region's graph only", async () => {
     await publishTensorModel(edge.store, "matmul", graphs.matmul, {
       edit: (tier) =>
         tier.place === "region"
@@ -140,17 +147,19 @@ describe("what goes through to the region", () => {
             }
           : tier,
     });
-    const ask = (name: string) =>
+    const infer = (name: string) =>
       send("/v2/models/matmul/infer", { inputs: [uint8Input(1, 2, 3)], outputs: [{ name }] });
-    expect((await readInferResponse(await ask("y"))).model).toBe("matmul");
-    expect(await readInferResponse(await ask("hidden"))).toEqual(regionResponse);
-    expect(await readInferError(await ask("nothing"))).toEqual([
-      400,
-      expect.stringContaining("'nothing'"),
-    ]);
+    expect((await readInferResponse(await infer("y"))).model).toBe("matmul");
+    expect(await readInferResponse(await infer("hidden"))).toEqual(regionResponse);
+    expect(await readInferError(await infer("nothing"))).toEqual({
+      status: 400,
+      error: expect.stringContaining("'nothing'"),
+    });
   });
+});
 
-  it("is what no snapshot lets a cut engine run, unless the tier is named", async () => {
+describe("a request that the edge fails to run is forwarded if it", () => {
+  it("is for a model without a snapshot on a stripped engine, unless it names the tier", async () => {
     await start({ ...reference, bundled: [] });
     await publishTensorModel(edge.store, "matmul", graphs.matmul);
     expect(
@@ -165,32 +174,34 @@ describe("what goes through to the region", () => {
           parameters: { tier: "edge" },
         }),
       ),
-    ).toEqual([503, expect.stringContaining("no snapshot")]);
+    ).toEqual({ status: 503, error: expect.stringContaining("edge") });
     expect(await (await get("/v2/models/matmul")).json()).toMatchObject({
       inputs: graphs.matmul.inputs,
     });
   });
 
-  it("is a text, too, that this edge cannot answer; and 503 where the region cannot either", async () => {
+  it("may have a text, and fails with 503 if the region is unavailable too", async () => {
     await start({ ...reference, bundled: [] });
-    const ask = () => send("/v2/models/toy/infer", { inputs: [textsInput("yes")] });
-    expect((await readInferResponse(await ask())).parameters).toEqual({ tier: "region" });
+    const infer = () => send("/v2/models/toy/infer", { inputs: [textsInput("yes")] });
+    expect((await readInferResponse(await infer())).parameters).toEqual({ tier: "region" });
     edge.regionBehavior = "down";
-    const response = await ask();
+    const response = await infer();
     expect(response.headers.get("retry-after")).toBe("1");
-    expect(await readInferError(response)).toEqual([503, expect.stringContaining("region")]);
+    expect(await readInferError(response)).toEqual({ status: 503, error: expect.any(String) });
   });
 
-  it("is what fails here: memory that the budget does not allow", async () => {
+  it("exceeds the edge's memory budget", async () => {
     await start({ ...fullDeployment, sessionBudgetBytes: 32 * 1024 * 1024 });
     await publishTensorModel(edge.store, "zeros", graphs.zeros);
-    const ask = (n: number) =>
+    const infer = (n: number) =>
       send("/v2/models/zeros/infer", {
         inputs: [{ name: "n", datatype: "INT64", shape: [1], data: [n] }],
       });
-    expect((await readInferResponse(await ask(3))).outputs["y"]?.data).toEqual(new Float32Array(3));
-    expect(await readInferResponse(await ask(2 ** 26))).toEqual(regionResponse);
-    expect((await readInferResponse(await ask(2))).parameters).toEqual({ tier: "edge" });
+    expect((await readInferResponse(await infer(3))).outputs["y"]?.data).toEqual(
+      new Float32Array(3),
+    );
+    expect(await readInferResponse(await infer(2 ** 26))).toEqual(regionResponse);
+    expect((await readInferResponse(await infer(2))).parameters).toEqual({ tier: "edge" });
 
     const without = await startEdgeUnderTest(
       new Uint8Array(toy),
@@ -199,26 +210,31 @@ describe("what goes through to the region", () => {
     );
     await publishTensorModel(without.store, "zeros", graphs.zeros);
     edge = without;
-    expect((await ask(2 ** 26)).status).toBe(500);
-    expect((await ask(2)).status).toBe(200);
+    expect((await infer(2 ** 26)).status).toBe(500);
+    expect((await infer(2)).status).toBe(200);
   });
+});
 
-  it("brings the region's refusals back as they are", async () => {
+describe("the response to a forwarded request", () => {
+  it("returns the region's rejections unchanged", async () => {
     await publishTensorModel(edge.store, "far", graphs.matmul, { places: ["region"] });
-    const ask = () => send("/v2/models/far/infer", { inputs: [uint8Input(1, 2, 3)] });
+    const infer = () => send("/v2/models/far/infer", { inputs: [uint8Input(1, 2, 3)] });
     edge.createRegionResponse = () => Response.json({ error: "unexpected shape" }, { status: 400 });
-    expect(await readInferError(await ask())).toEqual([400, "unexpected shape"]);
+    expect(await readInferError(await infer())).toEqual({ status: 400, error: "unexpected shape" });
     edge.createRegionResponse = () =>
       Response.json(
         { error: "Exceeds maximum queue size" },
         { status: 503, headers: { "retry-after": "2" } },
       );
-    const full = await ask();
+    const full = await infer();
     expect(full.headers.get("retry-after")).toBe("2");
-    expect(await readInferError(full)).toEqual([503, "Exceeds maximum queue size"]);
+    expect(await readInferError(full)).toEqual({
+      status: 503,
+      error: "Exceeds maximum queue size",
+    });
   });
 
-  it.each<[what: string, answer: () => Response, status: number]>([
+  it.each<[name: string, respond: () => Response, status: number]>([
     [
       "a gateway's error page",
       () =>
@@ -233,35 +249,26 @@ describe("what goes through to the region", () => {
       () => new Response(null, { status: 302, headers: { location: "/elsewhere" } }),
       503,
     ],
-    ["a proxy's refusal", () => new Response("too large", { status: 413 }), 502],
-  ])(
-    "does not pass for the region's what something on the way says: %s",
-    async (_what, answer, status) => {
-      await publishTensorModel(edge.store, "far", graphs.matmul, { places: ["region"] });
-      edge.createRegionResponse = answer;
-      expect(
-        (
-          await readInferError(
-            await send("/v2/models/far/infer", { inputs: [uint8Input(1, 2, 3)] }),
-          )
-        )[0],
-      ).toBe(status);
-    },
-  );
+    ["a proxy's rejection", () => new Response("too large", { status: 413 }), 502],
+  ])("does not return responses of intermediaries: %s", async (_name, respond, status) => {
+    await publishTensorModel(edge.store, "far", graphs.matmul, { places: ["region"] });
+    edge.createRegionResponse = respond;
+    const response = await send("/v2/models/far/infer", { inputs: [uint8Input(1, 2, 3)] });
+    expect(await readInferError(response)).toMatchObject({ status });
+  });
+});
 
-  it("is 503 with retry-after while the region is down or none is configured, and by the deadline when it hangs", async () => {
+describe("a forwarded request without a region", () => {
+  it("fails with 503 while the region is unavailable, hangs or is not configured", async () => {
     const publish = () =>
       publishTensorModel(edge.store, "far", graphs.matmul, { places: ["region"] });
-    const ask = (parameters: object = {}) =>
+    const infer = (parameters: object = {}) =>
       send("/v2/models/far/infer", { inputs: [uint8Input(1, 2, 3)], parameters });
     await publish();
     edge.regionBehavior = "down";
-    const down = await ask();
+    const down = await infer();
     expect(down.headers.get("retry-after")).toBe("1");
-    expect(await readInferError(down)).toEqual([
-      503,
-      expect.stringContaining("connection refused"),
-    ]);
+    expect(await readInferError(down)).toEqual({ status: 503, error: expect.any(String) });
 
     edge.regionBehavior = "hangs";
     for (const [parameters, budgetMs] of [
@@ -270,26 +277,23 @@ describe("what goes through to the region", () => {
       [{ timeout: 2 ** 53 - 1 }, 600_000],
     ] as const) {
       const before = edge.forwardedRequests.length;
-      const waiting = ask(parameters);
+      const waiting = infer(parameters);
       await vi.waitFor(() => expect(edge.forwardedRequests.length).toBe(before + 1));
       expect(edge.forwardedRequests.at(-1)?.headers.get("x-deadline-ms")).toBe(String(budgetMs));
       edge.clock.advance(budgetMs);
-      expect(await readInferError(await waiting)).toEqual([
-        503,
-        expect.stringContaining(`${budgetMs} ms`),
-      ]);
+      expect(await readInferError(await waiting)).toEqual({
+        status: 503,
+        error: expect.stringContaining(`${budgetMs} ms`),
+      });
     }
-    // The call's own timer comes before the clock says that the deadline has passed.
-    expect(await readInferError(await ask({ timeout: 50_000 }))).toEqual([
-      503,
-      expect.stringContaining("could answer within 50 ms"),
-    ]);
+    // The call's own timer fires before the clock reaches the deadline.
+    expect(await readInferError(await infer({ timeout: 50_000 }))).toEqual({
+      status: 503,
+      error: expect.stringContaining("50 ms"),
+    });
 
     await start(fullDeployment, { withoutRegion: true });
     await publish();
-    expect(await readInferError(await ask())).toEqual([
-      503,
-      expect.stringContaining("no region is configured"),
-    ]);
+    expect(await readInferError(await infer())).toEqual({ status: 503, error: expect.any(String) });
   });
 });

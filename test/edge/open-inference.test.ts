@@ -1,7 +1,8 @@
-// The Open Inference Protocol at the edge: what is told of models, and what is answered here.
+// Open Inference Protocol at the edge: metadata, readiness, and requests that the edge answers itself.
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import tensorDeployment from "../../dist/test/tensors/deployment.mjs";
 import type { Tensor, TensorDataByDatatype } from "../../src/core/tensor.ts";
+import { modelDetailSchema } from "../../src/protocol/model-detail.ts";
 import { encodeInferRequest, JSON_LENGTH_HEADER } from "../../src/protocol/open-inference.ts";
 import toy from "../fixtures/toy.onnx";
 import {
@@ -12,6 +13,7 @@ import {
 import { IDENTITY_DATATYPES, publishTensorModel } from "../support/tensor-model.ts";
 import { publishToyModel } from "../support/toy-model.ts";
 import { fullDeployment } from "./full-engine.ts";
+import { readProblem } from "./read-problem.ts";
 import {
   readInferResponse,
   type InferBody,
@@ -36,12 +38,12 @@ const postInfer = (path: string, body: InferBody, headers: Record<string, string
   post(edge, path, body, headers);
 const postToyInfer = (
   inputs: readonly object[],
-  more: object = {},
+  fields: object = {},
   headers: Record<string, string> = {},
-) => postInfer("/v2/models/toy/infer", { inputs, ...more }, headers);
+) => postInfer("/v2/models/toy/infer", { inputs, ...fields }, headers);
 
 describe("server and model metadata", () => {
-  it("tells the server's name, version and extensions, with and without a slash", async () => {
+  it("returns the server's name, version and extensions, with and without a slash", async () => {
     for (const path of ["/v2", "/v2/"]) {
       expect(await (await get(path)).json()).toEqual({
         name: "edgetier",
@@ -54,14 +56,15 @@ describe("server and model metadata", () => {
   it("answers health without a body, as Triton does", async () => {
     for (const path of ["/v2/health/live", "/v2/health/ready"]) {
       const response = await get(path);
-      expect([response.status, await response.text()]).toEqual([200, ""]);
+      expect(response.status).toBe(200);
+      expect(await response.text()).toBe("");
     }
   });
 
-  it("describes a model by its task's input and the outputs that all tiers share", async () => {
+  it("describes a task model by its task's input and the common outputs", async () => {
     const manifest = await publishToyModel(edge.store, new Uint8Array(toy), { model: "mixed" });
     const [first, second] = manifest.tiers;
-    const more = [
+    const tierOutputs = [
       { name: "hidden", datatype: "FP32" as const, shape: [-1, 8] },
       { name: "lengths", datatype: "FP32" as const, shape: [-1, -1] },
     ];
@@ -69,7 +72,9 @@ describe("server and model metadata", () => {
       model: "mixed",
       version: 2,
       tiers: [first, second].flatMap((tier, index) =>
-        tier === undefined ? [] : [{ ...tier, outputs: [...tier.outputs, ...more.slice(index)] }],
+        tier === undefined
+          ? []
+          : [{ ...tier, outputs: [...tier.outputs, ...tierOutputs.slice(index)] }],
       ),
     });
     const described = {
@@ -82,7 +87,9 @@ describe("server and model metadata", () => {
     for (const path of ["/v2/models/mixed", "/v2/models/mixed/versions/1"])
       expect(await (await get(path)).json()).toEqual(described);
   });
+});
 
+describe("metadata of a tensor model", () => {
   it("describes a tensor model by its graph's tensors", async () => {
     await publishTensorModel(edge.store, "matmul", graphs.matmul);
     const { inputs, outputs } = graphs.matmul;
@@ -95,7 +102,7 @@ describe("server and model metadata", () => {
     });
   });
 
-  it("is listed and described under /v1 as well, and refuses to predict", async () => {
+  it("describes a tensor model under /v1 too, and rejects predictions", async () => {
     await publishTensorModel(edge.store, "matmul", graphs.matmul);
     expect(await (await get("/v1/models")).json()).toMatchObject({
       models: [{ model: "matmul" }, { model: "toy" }],
@@ -103,7 +110,12 @@ describe("server and model metadata", () => {
     expect(await (await get("/v1/models/matmul")).json()).toMatchObject({
       task: "tensor",
       tiers: [
-        { id: "edge", exitConfidence: null, temperature: null, edge: { how: "plain" } },
+        {
+          id: "edge",
+          exitConfidence: null,
+          temperature: null,
+          edge: { status: "plain", how: "plain" },
+        },
         { id: "region" },
       ],
     });
@@ -112,44 +124,45 @@ describe("server and model metadata", () => {
       { inputs: "yes" },
       { "content-type": "application/json" },
     );
-    expect([response.status, await response.json()]).toMatchObject([
-      400,
-      { code: "takes_tensors", remedy: expect.stringContaining("/v2/models/matmul/infer") },
-    ]);
+    expect(await readProblem(response)).toMatchObject({
+      status: 400,
+      code: "takes_tensors",
+      remedy: expect.stringContaining("/v2/models/matmul/infer"),
+    });
   });
 });
 
 describe("readiness", () => {
-  const statusOf = async (model: string) => (await get(`/v2/models/${model}/ready`)).status;
+  const getReadyStatus = async (model: string) => (await get(`/v2/models/${model}/ready`)).status;
 
-  it("is that of the edge where it can run a tier", async () => {
+  it("is the edge's if the edge can run a tier", async () => {
     edge.regionBehavior = "down";
-    expect([await statusOf("toy"), (await get("/v2/models/toy/versions/1/ready")).status]).toEqual([
-      200, 200,
-    ]);
+    expect(await getReadyStatus("toy")).toBe(200);
+    expect((await get("/v2/models/toy/versions/1/ready")).status).toBe(200);
     expect(edge.forwardedRequests).toEqual([]);
   });
 
-  it("is the region's else", async () => {
+  it("is otherwise the region's", async () => {
     await publishTensorModel(edge.store, "far", graphs.matmul, { places: ["region"] });
     await publishTensorModel(edge.store, "words", graphs.strings);
-    expect([await statusOf("far"), await statusOf("words")]).toEqual([200, 200]);
-    expect(edge.forwardedRequests.map(({ method, url }) => [method, url])).toEqual([
-      ["GET", "http://region.test/v2/models/far/versions/1/ready"],
-      ["GET", "http://region.test/v2/models/words/versions/1/ready"],
+    expect(await getReadyStatus("far")).toBe(200);
+    expect(await getReadyStatus("words")).toBe(200);
+    expect(edge.forwardedRequests).toMatchObject([
+      { method: "GET", url: "http://region.test/v2/models/far/versions/1/ready" },
+      { method: "GET", url: "http://region.test/v2/models/words/versions/1/ready" },
     ]);
     edge.createRegionResponse = () => Response.json({ error: "not yet" }, { status: 400 });
-    expect(await readInferError(await get("/v2/models/far/ready"))).toEqual([
-      400,
-      expect.stringContaining("not ready"),
-    ]);
+    expect(await readInferError(await get("/v2/models/far/ready"))).toEqual({
+      status: 400,
+      error: expect.stringContaining("far"),
+    });
     edge.regionBehavior = "down";
-    expect(await statusOf("far")).toBe(400);
+    expect(await getReadyStatus("far")).toBe(400);
   });
 });
 
-describe("a task's own inputs", () => {
-  it("go through the cascade, and each row is of the tier whose answer was taken", async () => {
+describe("task inputs", () => {
+  it("run through the cascade, with each row from the tier that answered", async () => {
     const response = await postToyInfer(
       [textsInput("maybe", "no", "zzz", "yes")],
       { id: "r-7" },
@@ -173,8 +186,10 @@ describe("a task's own inputs", () => {
     ).toEqual([["maybe", "zzz"]]);
     expect(edge.forwardedRequests).toEqual([]);
   });
+});
 
-  it("come as a column, as bytes, compressed, or raw", async () => {
+describe("the encodings of task inputs", () => {
+  it("may be a column, binary, compressed or raw", async () => {
     const yes = { logits: { datatype: "FP32", shape: [1, 2], data: Float32Array.of(6, 0) } };
     const column = await readInferResponse(
       await postToyInfer([{ ...textsInput("yes"), shape: [1, 1] }]),
@@ -221,8 +236,10 @@ describe("a task's own inputs", () => {
       ).outputs,
     ).toEqual(yes);
   });
+});
 
-  it("are answered with the outputs asked for, and by label", async () => {
+describe("the outputs and tiers of task inputs", () => {
+  it("return the requested outputs, also as labels", async () => {
     const classified = await readInferResponse(
       await postToyInfer([textsInput("yes", "maybe")], {
         outputs: [{ name: "logits", parameters: { classification: 1 } }],
@@ -234,17 +251,15 @@ describe("a task's own inputs", () => {
       await readInferError(
         await postToyInfer([textsInput("yes")], { outputs: [{ name: "hidden" }] }),
       ),
-    ).toEqual([400, expect.stringContaining("'hidden'")]);
+    ).toEqual({ status: 400, error: expect.stringContaining("'hidden'") });
   });
 
-  it("go to the one tier that is named", async () => {
+  it("run on the tier that the request names", async () => {
     const { parameters, outputs } = await readInferResponse(
       await postToyInfer([textsInput("maybe", "maybe")], { parameters: { tier: "edge" } }),
     );
-    expect([parameters, outputs["logits"]?.data]).toEqual([
-      { tier: "edge" },
-      Float32Array.of(0.8, 0.4, 0.8, 0.4).map(Math.fround),
-    ]);
+    expect(parameters).toEqual({ tier: "edge" });
+    expect(outputs["logits"]?.data).toEqual(Float32Array.of(0.8, 0.4, 0.8, 0.4).map(Math.fround));
     expect(edge.regionRequests).toEqual([]);
     expect(
       await readInferResponse(
@@ -256,10 +271,12 @@ describe("a task's own inputs", () => {
       await readInferError(
         await postToyInfer([textsInput("yes")], { parameters: { tier: "moon" } }),
       ),
-    ).toEqual([400, expect.stringContaining("edge, region")]);
+    ).toEqual({ status: 400, error: expect.stringContaining("edge, region") });
   });
+});
 
-  it("are answered by the edge alone, marked, when the region is down, and by the deadline when it hangs", async () => {
+describe("task inputs during faults", () => {
+  it("get degraded outputs of the edge if the region is down, or hangs until the deadline", async () => {
     edge.regionBehavior = "down";
     const answer = await readInferResponse(await postToyInfer([textsInput("maybe", "yes")]));
     expect(answer).toMatchObject({
@@ -286,19 +303,19 @@ describe("a task's own inputs", () => {
     }
   });
 
-  it("do not stand in the caches of predictions", async () => {
+  it("do not use the caches of predictions", async () => {
     await edge.predict({ inputs: "maybe" });
     await postToyInfer([textsInput("maybe")]);
     expect(edge.regionRequests).toHaveLength(2);
   });
 });
 
-describe("tensors of a graph", () => {
+describe("graph tensors", () => {
   beforeEach(async () => {
     await publishTensorModel(edge.store, "matmul", graphs.matmul, { labels: ["left", "right"] });
   });
 
-  it("run at the edge, as JSON, as bytes and raw", async () => {
+  it("run at the edge as JSON, binary and raw", async () => {
     const y = { datatype: "INT32", shape: [1, 2], data: Int32Array.of(2, 44) };
     const json = await readInferResponse(
       await postInfer("/v2/models/matmul/infer", { inputs: [uint8Input(1, 2, 3)] }),
@@ -333,6 +350,12 @@ describe("tensors of a graph", () => {
     ).toEqual({ y });
     expect(edge.forwardedRequests).toEqual([]);
   });
+});
+
+describe("graph tensors with labels and datatypes", () => {
+  beforeEach(async () => {
+    await publishTensorModel(edge.store, "matmul", graphs.matmul, { labels: ["left", "right"] });
+  });
 
   it("are classified by the model's labels", async () => {
     const answer = await readInferResponse(
@@ -344,7 +367,7 @@ describe("tensors of a graph", () => {
     expect(decodeTexts(answer, "y")).toEqual(["44:1:right", "2:0:left"]);
   });
 
-  it("may be those of a model that takes texts", async () => {
+  it("are accepted by a text model", async () => {
     const ids = { name: "ids", datatype: "INT32", shape: [1, 1], data: [58] };
     expect(await readInferResponse(await postToyInfer([ids]))).toMatchObject({
       parameters: { tier: "edge" },
@@ -352,25 +375,25 @@ describe("tensors of a graph", () => {
     });
   });
 
-  it("keep every datatype that the engine takes, to the last bit", async () => {
+  it("keep every supported datatype exactly", async () => {
     await publishTensorModel(edge.store, "identity", graphs.identity, { places: ["edge"] });
     expect(await inferIdentity()).toEqual(EXTREME_VALUES);
   });
+});
 
-  it("run as well on the engine that `engine build` cuts for them, strings aside", async () => {
+describe("graph tensors on a stripped engine", () => {
+  it("run on the engine that `engine build` strips for them, except strings", async () => {
     await start(tensorDeployment);
     const publish = (model: keyof typeof graphs) =>
       publishTensorModel(edge.store, model, graphs[model], { labels: ["left", "right"] });
     await Promise.all([publish("identity"), publish("matmul"), publish("strings")]);
-    const servedHow = async (model: string) =>
-      ((await (await get(`/v1/models/${model}`)).json()) as { tiers: { edge?: { how: string } }[] })
-        .tiers[0]?.edge?.how;
-    expect([
-      tensorDeployment.engine.kind,
-      await servedHow("identity"),
-      await servedHow("matmul"),
-      await servedHow("strings"),
-    ]).toEqual(["cut", "bundled", "bundled", "not"]);
+    const readEdgeStatus = async (model: string) =>
+      modelDetailSchema.parse(await (await get(`/v1/models/${model}`)).json()).tiers[0]?.edge
+        ?.status;
+    expect(tensorDeployment.engine.kind).toBe("cut");
+    expect(await readEdgeStatus("identity")).toBe("bundled");
+    expect(await readEdgeStatus("matmul")).toBe("bundled");
+    expect(await readEdgeStatus("strings")).toBe("unsupported");
     expect(tensorDeployment.artifacts.size).toBe(3); // labels of two kinds, and a tokenizer
 
     expect(await inferIdentity()).toEqual(EXTREME_VALUES);
@@ -390,8 +413,14 @@ describe("tensors of a graph", () => {
       ),
     ).toEqual(regionResponse);
   });
+});
 
-  it("may be empty", async () => {
+describe("graph tensors of other shapes and names", () => {
+  beforeEach(async () => {
+    await publishTensorModel(edge.store, "matmul", graphs.matmul, { labels: ["left", "right"] });
+  });
+
+  it("may have no rows", async () => {
     const { outputs } = await readInferResponse(
       await postInfer("/v2/models/matmul/infer", { inputs: [{ ...uint8Input(), shape: [0, 3] }] }),
     );
@@ -402,18 +431,18 @@ describe("tensors of a graph", () => {
     ["another datatype", [{ ...uint8Input(1, 2, 3), datatype: "INT8" }], /INT8/],
     ["another shape", [{ ...uint8Input(1, 2, 3), shape: [3, 1] }], /shape/],
     ["another name", [{ ...uint8Input(1, 2, 3), name: "z" }], /'z'/],
-    ["one too many", [uint8Input(1, 2, 3), { ...uint8Input(1, 2, 3), name: "z" }], /'z'/],
-    ["none", [], /expected 1 inputs/],
-  ])("that fit no tier are refused here: %s", async (_what, inputs, error) => {
-    expect(await readInferError(await postInfer("/v2/models/matmul/infer", { inputs }))).toEqual([
-      400,
-      expect.stringMatching(error),
-    ]);
+    ["an additional input", [uint8Input(1, 2, 3), { ...uint8Input(1, 2, 3), name: "z" }], /'z'/],
+    ["no inputs", [], /1/],
+  ])("are rejected if they match no tier: %s", async (_name, inputs, error) => {
+    expect(await readInferError(await postInfer("/v2/models/matmul/infer", { inputs }))).toEqual({
+      status: 400,
+      error: expect.stringMatching(error),
+    });
     expect(edge.forwardedRequests).toEqual([]);
   });
 });
 
-/** What comes back from the model `identity`, by datatype. */
+/** Runs the model `identity`. @returns its outputs by datatype */
 async function inferIdentity(): Promise<unknown> {
   const inputs = Object.fromEntries(
     IDENTITY_DATATYPES.map((datatype) => [
@@ -431,7 +460,7 @@ async function inferIdentity(): Promise<unknown> {
   return Object.fromEntries(Object.values(outputs).map(({ datatype, data }) => [datatype, data]));
 }
 
-/** The least, the largest and the oddest values of each datatype; all of one length, which the graph calls `n`. */
+/** Minimum, maximum and special values of each datatype, all of the length that the graph calls `n`. */
 const EXTREME_VALUES: {
   readonly [D in (typeof IDENTITY_DATATYPES)[number]]: TensorDataByDatatype[D];
 } = {
@@ -444,7 +473,7 @@ const EXTREME_VALUES: {
   INT16: Int16Array.of(0, 1, -1, -32_768, 32_767),
   INT32: Int32Array.of(0, 1, -1, -(2 ** 31), 2 ** 31 - 1),
   INT64: BigInt64Array.of(-1n, 2n ** 53n + 1n, -(2n ** 53n) - 1n, -(2n ** 63n), 2n ** 63n - 1n),
-  FP16: Uint16Array.of(0x0001, 0x8000, 0x7c00, 0xfc00, 0x7e01), // the least above 0, -0, Infinity, -Infinity, a NaN
+  FP16: Uint16Array.of(0x0001, 0x8000, 0x7c00, 0xfc00, 0x7e01), // the smallest value above 0, -0, Infinity, -Infinity, a NaN
   FP32: Float32Array.of(1e-45, -0, Infinity, -Infinity, Number.NaN),
   FP64: Float64Array.of(Number.MIN_VALUE, -0, Infinity, -Infinity, Number.NaN),
 };

@@ -1,4 +1,4 @@
-// Where the edge is not sure and has computed half of a graph: the region is sent the half, or the input, whichever is less.
+// Partial run: an uncertain edge sends the region its activation or the input, whichever is smaller.
 import { beforeEach, describe, expect, it } from "vitest";
 import tensorDeployment from "../../dist/test/tensors/deployment.mjs";
 import { toBase64 } from "../../src/core/base64.ts";
@@ -19,8 +19,9 @@ import { fullDeployment } from "./full-engine.ts";
 
 const { images } = tensorDeployment;
 const RED = sampleImage("jpeg, red").file;
-/** Of 310 bytes, and of 110. */
+/** 310 bytes. */
 const GRAY = sampleImage("jpeg, grey").file;
+/** 110 bytes. */
 const SMALL = sampleImage("png, black and white").file;
 
 let edge: EdgeUnderTest;
@@ -45,7 +46,7 @@ const confidentLogits = (label: string, rows: number) => ({
   ),
 });
 
-/** As a region answers. */
+/** Response of a region. */
 function confidentResponse(label: string, rows: number): Response {
   const { body, jsonBytes } = encodeInferResponse(
     { model: "staged", version: "1", outputs: { logits: confidentLogits(label, rows) } },
@@ -68,8 +69,8 @@ async function predict(...files: readonly Uint8Array[]): Promise<PredictResponse
   return predictResponseSchema.parse(await response.json());
 }
 
-/** What went to the region: tensors to go on from, and inputs. */
-async function lastRegionRequest(): Promise<{
+/** Reads all requests to the region: tensors to resume from, and inputs. */
+async function readRegionRequests(): Promise<{
   readonly resumed: readonly NamedTensors[];
   readonly bodyBytes: readonly number[];
   readonly inputs: readonly (readonly Uint8Array[])[];
@@ -87,53 +88,52 @@ async function lastRegionRequest(): Promise<{
   };
 }
 
-describe("an unsure input", () => {
-  it("goes on from the activation, where that is less than the input", async () => {
+describe("an uncertain input", () => {
+  it("is sent as its activation if that is smaller", async () => {
     const { outputs, usage } = await predict(GRAY);
     expect(outputs[0]).toMatchObject({ label: "green", tier: "region", degraded: false });
     expect(usage.tiers).toEqual([
       { tier: "edge", inputs: 1 },
       { tier: "region", inputs: 1 },
     ]);
-    const { resumed, bodyBytes, inputs } = await lastRegionRequest();
-    expect([bodyBytes, inputs]).toEqual([[3], []]); // where the file has 310
+    const { resumed, bodyBytes, inputs } = await readRegionRequests();
+    expect(bodyBytes).toEqual([3]); // the file has 310 bytes
+    expect(inputs).toEqual([]);
     expect(resumed).toEqual([
       { activation: { datatype: "UINT8", shape: [1, 3, 1, 1], data: expect.any(Uint8Array) } },
     ]);
     expect(edge.forwardedRequests[0]?.url).toMatch(/\/v2\/models\/staged\/versions\/1\/infer$/);
   });
 
-  it("goes as itself, where that is less", async () => {
+  it("is sent unchanged if that is smaller", async () => {
     await start({ cutAt: "pixels" });
     await predict(SMALL);
-    expect(await lastRegionRequest()).toEqual({ resumed: [], bodyBytes: [], inputs: [[SMALL]] });
+    expect(await readRegionRequests()).toEqual({ resumed: [], bodyBytes: [], inputs: [[SMALL]] });
   });
 
-  it("among several: the sum of what would be sent decides", async () => {
+  it("is sent by the smaller total of several inputs", async () => {
     await start({ cutAt: "pixels" });
     edge.createRegionResponse = () => confidentResponse("green", 2);
     await predict(SMALL, GRAY); // 384 bytes against 420 and their lengths
     await predict(SMALL, SMALL); // against 220
-    const { resumed, bodyBytes, inputs } = await lastRegionRequest();
-    expect([resumed.map(({ activation }) => activation?.shape), bodyBytes, inputs]).toEqual([
-      [[2, 3, 8, 8]],
-      [384],
-      [[SMALL, SMALL]],
-    ]);
+    const { resumed, bodyBytes, inputs } = await readRegionRequests();
+    expect(resumed).toMatchObject([{ activation: { shape: [2, 3, 8, 8] } }]);
+    expect(bodyBytes).toEqual([384]);
+    expect(inputs).toEqual([[SMALL, SMALL]]);
   });
 
-  it("among sure ones takes only its own row along", async () => {
+  it("is sent without the rows of confident inputs", async () => {
     await predict(GRAY);
     const { outputs } = await predict(RED, GRAY);
-    expect(outputs.map(({ label, tier }) => [label, tier])).toEqual([
-      ["red", "edge"],
-      ["green", "region"],
+    expect(outputs).toMatchObject([
+      { label: "red", tier: "edge" },
+      { label: "green", tier: "region" },
     ]);
-    const { resumed } = await lastRegionRequest();
+    const { resumed } = await readRegionRequests();
     expect(resumed[1]).toEqual(resumed[0]);
   });
 
-  it("goes on in the same way under /v2", async () => {
+  it("is sent as its activation under /v2 too", async () => {
     const { body, jsonBytes } = encodeInferRequest(
       { inputs: { input: { datatype: "BYTES", shape: [1], data: [GRAY] } } },
       true,
@@ -144,20 +144,21 @@ describe("an unsure input", () => {
       body,
     });
     const answer = (await response.json()) as { outputs: { name: string; data: number[] }[] };
-    expect(answer.outputs.map(({ name, data }) => [name, data])).toEqual([["logits", [0, 9, 0]]]); // and the activation is no output of the cascade
-    expect((await lastRegionRequest()).bodyBytes).toEqual([3]);
+    expect(answer.outputs).toMatchObject([{ name: "logits", data: [0, 9, 0] }]); // the activation is not an output of the cascade
+    expect((await readRegionRequests()).bodyBytes).toEqual([3]);
   });
 });
 
-describe("the input is sent", () => {
-  it("by an edge that could not compute its tier", async () => {
+describe("the input itself is sent", () => {
+  it("by an edge that cannot run its tier", async () => {
     await start({}, fullDeployment);
     const { outputs, usage } = await predict(GRAY);
-    expect([outputs[0]?.tier, usage.tiers[0]?.error]).toEqual(["region", "no_image_decoder"]);
-    expect(await lastRegionRequest()).toEqual({ resumed: [], bodyBytes: [], inputs: [[GRAY]] });
+    expect(outputs[0]?.tier).toBe("region");
+    expect(usage.tiers[0]?.error).toBe("no_image_decoder");
+    expect(await readRegionRequests()).toEqual({ resumed: [], bodyBytes: [], inputs: [[GRAY]] });
   });
 
-  it("to a region that refuses to go on, in the same request, and from then on at once", async () => {
+  it("to a region that rejects the activation, and from then on directly", async () => {
     edge.createRegionResponse = () =>
       Response.json(
         { error: "unexpected inference input 'activation' for model 'staged'" },
@@ -169,11 +170,12 @@ describe("the input is sent", () => {
       degraded: false,
     });
     await predict(GRAY);
-    const { resumed, inputs } = await lastRegionRequest();
-    expect([resumed.length, inputs]).toEqual([1, [[GRAY], [GRAY]]]);
+    const { resumed, inputs } = await readRegionRequests();
+    expect(resumed).toHaveLength(1);
+    expect(inputs).toEqual([[GRAY], [GRAY]]);
   });
 
-  it("not to a region that is down: the edge's answer stands, and says so", async () => {
+  it("not to an unavailable region: the edge's answer is returned as degraded", async () => {
     edge.regionBehavior = "down";
     const { outputs, usage } = await predict(GRAY);
     expect(outputs[0]).toMatchObject({ tier: "edge", degraded: true });
@@ -181,6 +183,6 @@ describe("the input is sent", () => {
     expect(edge.regionRequests).toEqual([]);
     edge.regionBehavior = "up";
     await predict(GRAY);
-    expect((await lastRegionRequest()).resumed).toHaveLength(2);
+    expect((await readRegionRequests()).resumed).toHaveLength(2);
   });
 });

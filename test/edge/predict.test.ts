@@ -1,8 +1,11 @@
+// Predict route in workerd: answers, ETags, caching and faults.
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { type PredictResponse, predictResponseSchema } from "../../src/protocol/predict.ts";
 import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
+import { publishToyModel } from "../support/toy-model.ts";
 import { fullDeployment } from "./full-engine.ts";
+import { readProblem } from "./read-problem.ts";
 
 let edge: EdgeUnderTest;
 beforeEach(async () => {
@@ -15,7 +18,7 @@ async function readPrediction(response: Response): Promise<PredictResponse> {
 }
 
 describe("POST predict", () => {
-  it("answers at the edge what the edge tier is sure of", async () => {
+  it("answers at the edge if the edge tier is confident", async () => {
     const response = await edge.predict({ inputs: "yes" }, { "x-request-id": "r-1" });
     const { id, model, version, outputs, usage } = await readPrediction(response);
     expect({ id, model, version }).toEqual({ id: "r-1", model: "toy", version: 1 });
@@ -25,7 +28,7 @@ describe("POST predict", () => {
       degraded: false,
       confidence: expect.closeTo(1 / (1 + Math.exp(-6)), 5),
     });
-    expect(outputs[0]?.scores.map((one) => one.label)).toEqual(["yes", "no", "oos"]);
+    expect(outputs[0]?.scores.map(({ label }) => label)).toEqual(["yes", "no", "oos"]);
     expect(usage.tiers).toEqual([{ tier: "edge", inputs: 1 }]);
     expect(Object.fromEntries(response.headers)).toMatchObject({
       "x-request-id": "r-1",
@@ -36,16 +39,16 @@ describe("POST predict", () => {
     expect(edge.regionRequests).toEqual([]);
   });
 
-  it("asks the region about the rest of an array, in one request, and keeps the order", async () => {
+  it("escalates the uncertain inputs of an array in one request, and keeps the order", async () => {
     const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     const { outputs, usage } = await readPrediction(
       await edge.predict({ inputs: ["maybe", "no", "zzz", "yes"] }, { traceparent }),
     );
-    expect(outputs.map(({ label, tier }) => [label, tier])).toEqual([
-      ["no", "region"],
-      ["no", "edge"],
-      ["no", "region"],
-      ["yes", "edge"],
+    expect(outputs).toMatchObject([
+      { label: "no", tier: "region" },
+      { label: "no", tier: "edge" },
+      { label: "no", tier: "region" },
+      { label: "yes", tier: "edge" },
     ]);
     expect(usage.tiers).toEqual([
       { tier: "edge", inputs: 4 },
@@ -63,15 +66,17 @@ describe("POST predict", () => {
       "zzz",
     ]);
   });
+});
 
-  it("takes a raw text body", async () => {
+describe("POST predict with other bodies and parameters", () => {
+  it("accepts a raw text body", async () => {
     const { outputs } = await readPrediction(
       await edge.predict("yes", { "content-type": "text/plain; charset=utf-8" }),
     );
     expect(outputs[0]?.label).toBe("yes");
   });
 
-  it("takes topK and maxTier", async () => {
+  it("honors topK and maxTier", async () => {
     const { outputs } = await readPrediction(
       await edge.predict({ inputs: "maybe", parameters: { topK: 1, maxTier: "edge" } }),
     );
@@ -80,7 +85,7 @@ describe("POST predict", () => {
     expect(edge.regionRequests).toEqual([]);
   });
 
-  it("answers concurrent cold requests, each for itself", async () => {
+  it("answers concurrent requests at a cold start", async () => {
     const labels = await Promise.all(
       ["yes", "no", "yes", "no"].map(
         async (inputs) => (await readPrediction(await edge.predict({ inputs }))).outputs[0]?.label,
@@ -89,7 +94,7 @@ describe("POST predict", () => {
     expect(labels).toEqual(["yes", "no", "yes", "no"]);
   });
 
-  it("takes a version and an alias", async () => {
+  it("accepts a version and an alias", async () => {
     for (const ref of ["toy@1", "toy@stable"]) {
       const response = await edge.app.request(`/v1/models/${ref}/predict?input=yes`);
       expect((await readPrediction(response)).version).toBe(1);
@@ -100,7 +105,7 @@ describe("POST predict", () => {
 describe("GET and QUERY predict", () => {
   const path = "/v1/models/toy/predict?input=yes";
 
-  it("gives a strong ETag, and 304 to whom has that answer", async () => {
+  it("return a strong ETag, and 304 for a matching one", async () => {
     const first = await edge.app.request(path);
     const etag = first.headers.get("etag") ?? "";
     expect(etag).toMatch(/^"[0-9a-f]{32}"$/);
@@ -108,12 +113,13 @@ describe("GET and QUERY predict", () => {
     const again = await edge.app.request(path, {
       headers: { "if-none-match": `"other", ${etag}` },
     });
-    expect([again.status, await again.text()]).toEqual([304, ""]);
+    expect(again.status).toBe(304);
+    expect(await again.text()).toBe("");
     const other = await edge.app.request(`${path}&topK=1`, { headers: { "if-none-match": etag } });
     expect(other.status).toBe(200);
   });
 
-  it("answers QUERY with a JSON body", async () => {
+  it("accept QUERY with a JSON body", async () => {
     const request = {
       method: "QUERY",
       headers: { "content-type": "application/json" },
@@ -125,26 +131,26 @@ describe("GET and QUERY predict", () => {
   });
 });
 
-describe("caching", () => {
-  it("answers a repeat from L1, and neither reads nor stores when bypassed", async () => {
-    const layer = async (parameters?: object) =>
+describe("the cache of predictions", () => {
+  it("serves a repeated request from L1, and is neither read nor written on bypass", async () => {
+    const readCacheResult = async (parameters?: object) =>
       (await edge.predict({ inputs: "maybe", parameters })).headers.get("x-edgetier-cache");
-    expect(await layer({ cache: "bypass" })).toBe("bypass");
-    expect(await layer()).toBe("miss");
-    expect(await layer()).toBe("l1");
+    expect(await readCacheResult({ cache: "bypass" })).toBe("bypass");
+    expect(await readCacheResult()).toBe("miss");
+    expect(await readCacheResult()).toBe("l1");
     expect(edge.regionRequests).toHaveLength(2);
-    expect(await layer({ cache: "refresh" })).toBe("miss");
+    expect(await readCacheResult({ cache: "refresh" })).toBe("miss");
     expect(edge.regionRequests).toHaveLength(3);
   });
 
-  it("gives the same answer from the cache, tier and all", async () => {
+  it("returns the same outputs, with their tier", async () => {
     const first = await readPrediction(await edge.predict({ inputs: "maybe" }));
     const second = await readPrediction(await edge.predict({ inputs: "maybe" }));
     expect(second.outputs).toEqual(first.outputs);
     expect(second.usage.tiers).toEqual([]);
   });
 
-  it("does not store a degraded answer", async () => {
+  it("stores no degraded output", async () => {
     edge.regionBehavior = "down";
     expect(
       (await readPrediction(await edge.predict({ inputs: "maybe" }))).outputs[0]?.degraded,
@@ -159,8 +165,8 @@ describe("caching", () => {
   });
 });
 
-describe("faults", () => {
-  it("marks the edge's answer as degraded when the region is down", async () => {
+describe("a failing region", () => {
+  it("makes the edge's answer degraded", async () => {
     edge.regionBehavior = "down";
     const { outputs, usage } = await readPrediction(
       await edge.predict({ inputs: ["maybe", "yes"] }),
@@ -175,8 +181,8 @@ describe("faults", () => {
     expect(usage.tiers[1]).toEqual({ tier: "region", inputs: 1, error: "region_unavailable" });
   });
 
-  it("answers by the deadline when the region hangs: the client's, or the model's", async () => {
-    await edge.predict({ inputs: "yes" }); // warm
+  it("does not delay the answer beyond the client's or the model's deadline", async () => {
+    await edge.predict({ inputs: "yes" }); // loads the model
     edge.regionBehavior = "hangs";
     for (const [headers, budgetMs] of [
       [{ "x-deadline-ms": "200" }, 200],
@@ -194,12 +200,15 @@ describe("faults", () => {
       });
     }
   });
+});
 
-  it("says 503 with retry-after when the store is down at a cold start, and the next request tries again", async () => {
+describe("an unavailable model store", () => {
+  it("causes 503 with retry-after at a cold start, and the next request retries", async () => {
     edge.isStoreDown = true;
     const response = await edge.predict({ inputs: "yes" });
-    expect([response.status, response.headers.get("retry-after")]).toEqual([503, "1"]);
-    expect(await response.json()).toMatchObject({
+    expect(response.headers.get("retry-after")).toBe("1");
+    expect(await readProblem(response)).toMatchObject({
+      status: 503,
       code: "model_store_unavailable",
       retryable: true,
     });
@@ -211,19 +220,20 @@ describe("faults", () => {
     expect((await edge.predict({ inputs: "yes" })).status).toBe(200);
   });
 
-  it("serves on with what it knows while the store is away", async () => {
+  it("does not affect models that the isolate knows", async () => {
     await edge.predict({ inputs: "yes" });
     edge.isStoreDown = true;
     edge.clock.advance(10 * 60_000);
     expect((await edge.predict({ inputs: "no" })).status).toBe(200);
     expect((await edge.predict({ inputs: "yes" })).status).toBe(200);
-    expect(edge.failedStoreCallCount).toBe(1); // the second request did not wait for the store
+    expect(edge.failedStoreCallCount).toBe(1); // the second request does not wait for the store
   });
+});
 
-  it("serves a new version once the alias has moved, and no old answer for it", async () => {
+describe("a promotion", () => {
+  it("serves the new version, without old results", async () => {
     await edge.predict({ inputs: "yes" });
-    const { publishToyModel: publishToy } = await import("../support/toy-model.ts");
-    await publishToy(edge.store, new Uint8Array(toy), { version: 2 });
+    await publishToyModel(edge.store, new Uint8Array(toy), { version: 2 });
     edge.clock.advance(10 * 60_000);
     const response = await edge.predict({ inputs: "yes" });
     expect(response.headers.get("x-edgetier-cache")).toBe("miss");

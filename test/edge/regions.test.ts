@@ -1,4 +1,4 @@
-// Several regions from inside workerd: over the network, and what the edge tells of them.
+// Regions in workerd: a pool of two regions over the network, and GET /v1/regions.
 import { describe, expect, inject, it } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
 import { regionListSchema } from "../../src/protocol/region-list.ts";
@@ -10,7 +10,7 @@ import toy from "../fixtures/toy.onnx";
 import { startEdgeUnderTest } from "../support/edge-app.ts";
 import { fullDeployment } from "./full-engine.ts";
 
-const { fast: quick, slow, unreachable: refusing } = inject("regions");
+const { fast, slow, unreachable } = inject("regions");
 const frankfurt = { latitudeDegrees: 50.11, longitudeDegrees: 8.68 };
 const virginia = { latitudeDegrees: 38.95, longitudeDegrees: -77.45 };
 
@@ -25,7 +25,7 @@ function createTwoRegionPool(near: string, far: string) {
     clock: systemClock,
     onEvent: (event) => events.push(event),
   });
-  const extras = () => events.filter(({ kind: event }) => event === "extra_call");
+  const listExtraCalls = () => events.filter(({ kind }) => kind === "extra_call");
   const infer = () =>
     pool.infer(
       createRegionRequest({
@@ -34,27 +34,27 @@ function createTwoRegionPool(near: string, far: string) {
         inputs: [new Uint8Array(1)],
       }),
     );
-  return { pool, events, extras, infer };
+  return { pool, events, listExtraCalls, infer };
 }
 
-describe("a pool in workerd", () => {
-  it("has a late answer given by the other region", async () => {
-    const { extras, infer } = createTwoRegionPool(slow, quick);
+describe("a region pool in workerd", () => {
+  it("hedges a slow call with the other region", async () => {
+    const { listExtraCalls, infer } = createTwoRegionPool(slow, fast);
     expect(respondingRegionOf(await infer())).toBe("quick");
-    expect(extras()).toEqual([
+    expect(listExtraCalls()).toEqual([
       { kind: "extra_call", region: "far", reason: "hedge", result: "sent" },
       { kind: "extra_call", region: "far", reason: "hedge", result: "won" },
     ]);
   });
 
-  it("asks another region where one refuses connections, and learns how quick each is", async () => {
-    const { pool, events, extras, infer } = createTwoRegionPool(refusing, quick);
+  it("retries in the other region if one is unreachable, and measures latencies", async () => {
+    const { pool, events, listExtraCalls, infer } = createTwoRegionPool(unreachable, fast);
     expect(respondingRegionOf(await infer())).toBe("quick");
-    expect(extras()).toEqual([
+    expect(listExtraCalls()).toEqual([
       { kind: "extra_call", region: "far", reason: "retry", result: "sent" },
       { kind: "extra_call", region: "far", reason: "retry", result: "won" },
     ]);
-    expect(events.filter(({ kind: event }) => event === "call")).toEqual([
+    expect(events.filter(({ kind }) => kind === "call")).toEqual([
       { kind: "call", region: "near", result: "unreached", durationMs: expect.any(Number) },
       { kind: "call", region: "far", result: "ok", durationMs: expect.any(Number) },
     ]);
@@ -64,8 +64,8 @@ describe("a pool in workerd", () => {
     ]);
   });
 
-  it("forwards a request and its answer's body, with the loser given up", async () => {
-    const { pool } = createTwoRegionPool(slow, quick);
+  it("forwards a request and the winner's response body", async () => {
+    const { pool } = createTwoRegionPool(slow, fast);
     const answer = await pool.forward({
       model: "mood",
       version: 1,
@@ -80,7 +80,7 @@ describe("a pool in workerd", () => {
 });
 
 describe("GET /v1/regions", () => {
-  it("lists the regions, the nearest to the client first, and no address that is not public", async () => {
+  it("lists the regions nearest first, without private URLs", async () => {
     const edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment, {
       regions: [
         {
@@ -127,7 +127,7 @@ describe("GET /v1/regions", () => {
     expect(fromNewYork.regions.map(({ id }) => id)).toEqual(["us", "eu"]);
   });
 
-  it("is an empty list where there is none", async () => {
+  it("returns an empty list without regions", async () => {
     const edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment, {
       withoutRegion: true,
     });

@@ -1,5 +1,5 @@
-// No secret leaves the Worker: not in its log, an answer's body or its headers, whatever fails. The whole Worker, as it is deployed,
-// with upstreams that cannot be reached, that refuse, or that send back what they were sent.
+// Secrets: none leaves the Worker in a log, body or header, whatever fails. The tests run the whole Worker with upstreams that are
+// unreachable, reject requests, or echo them.
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createWorker } from "../../functions/edge/worker.ts";
 import { parseLogRecord } from "../../src/telemetry/log-record.ts";
@@ -24,24 +24,25 @@ const context = {
   props: {},
 };
 
-let logged: string[];
+let logLines: string[];
 let upstream: (request: Request) => Promise<Response>;
-let asked: string[];
+let fetchedOrigins: string[];
 beforeEach(() => {
-  [logged, asked] = [[], []];
+  logLines = [];
+  fetchedOrigins = [];
   for (const method of ["debug", "log", "info", "warn", "error"] as const)
     vi.spyOn(console, method).mockImplementation(
-      (...values) => void logged.push(values.map(String).join(" ")),
+      (...values) => void logLines.push(values.map(String).join(" ")),
     );
   vi.spyOn(globalThis, "fetch").mockImplementation(async (input, init) => {
     const request = new Request(input, init);
-    asked.push(new URL(request.url).origin);
+    fetchedOrigins.push(new URL(request.url).origin);
     return await upstream(request);
   });
 });
 afterEach(() => vi.restoreAllMocks());
 
-/** What a careless server puts into its error page: all of the request. */
+/** An error page that contains the whole request. */
 const echo = async (request: Request) =>
   new Response(
     JSON.stringify({
@@ -52,18 +53,66 @@ const echo = async (request: Request) =>
   );
 
 const UPSTREAMS: readonly [string, (request: Request) => Promise<Response>][] = [
-  ["cannot be reached", () => Promise.reject(new TypeError("connection refused"))],
-  ["send back all that they are sent", echo],
-  ["refuse", async () => new Response("denied", { status: 403 })],
-  ["answer nonsense", async () => new Response("<html>")],
+  ["are unreachable", () => Promise.reject(new TypeError("connection refused"))],
+  ["echo every request", echo],
+  ["reject every request", async () => new Response("denied", { status: 403 })],
+  ["return invalid data", async () => new Response("<html>")],
 ];
 
-describe.each(UPSTREAMS)("when upstreams %s", (_, answers) => {
+/** Variables that configure every upstream and credential kind. */
+const createEnvironment = (apiKey: object) => ({
+  EDGETIER_S3_ENDPOINT: `${UNREACHABLE_URL}/s3`,
+  EDGETIER_S3_BUCKET: "models",
+  EDGETIER_S3_ACCESS_KEY_ID: "access",
+  EDGETIER_S3_SECRET_ACCESS_KEY: S3_SECRET,
+  EDGETIER_REDIS_REST_URL: `${UNREACHABLE_URL}/redis`,
+  EDGETIER_REDIS_REST_TOKEN: REDIS_TOKEN,
+  EDGETIER_REGION_URL: `${UNREACHABLE_URL}/region`,
+  EDGETIER_API_KEYS: JSON.stringify([apiKey]),
+  EDGETIER_JWT_ISSUER: ISSUER,
+  EDGETIER_JWT_AUDIENCE: "https://edge.test",
+  EDGETIER_JWT_ALGORITHM: "ES256",
+  EDGETIER_JWT_JWKS_URL: `${UNREACHABLE_URL}/keys`,
+  EDGETIER_OTLP_URL: `${UNREACHABLE_URL}/otlp`,
+  EDGETIER_OTLP_HEADERS: `authorization=Bearer%20${COLLECTOR_KEY}`,
+  EDGETIER_TRACE_SHARE: "1",
+  EDGETIER_ACCESS_LOG: "on",
+  EDGETIER_RATE_LIMIT: "1000/60",
+  EDGETIER_ADDRESS_RATE_LIMIT: "1000/60",
+});
+
+/** Sends every request with every credential. @returns the whole responses as text */
+async function sendAllRequests(env: object, credentials: readonly string[]): Promise<string[]> {
+  const worker = createWorker(fullDeployment, { sessions: new Map(), failures: [] });
+  const responses: string[] = [];
+  for (const credential of credentials) {
+    for (const [path, init] of REQUESTS) {
+      const headers = {
+        ...init?.headers,
+        authorization: `Bearer ${credential}`,
+        "cf-connecting-ip": "203.0.113.7",
+        "x-forwarded-host": "forger.test",
+        forwarded: "host=forger.test",
+      };
+      const response = await worker.fetch(
+        new Request(`https://edge.test${path}`, { ...init, headers }),
+        env,
+        context,
+      );
+      responses.push(
+        `${response.status} ${[...response.headers].flat().join(" ")} ${await response.text()}`,
+      );
+    }
+  }
+  return responses;
+}
+
+describe.each(UPSTREAMS)("if upstreams %s", (_name, respond) => {
   beforeEach(() => {
-    upstream = answers;
+    upstream = respond;
   });
 
-  it("no key, token or upstream's secret shows up anywhere, and nothing is asked but what is configured", async () => {
+  it("the Worker reveals no key, token or secret, and calls only configured upstreams", async () => {
     const [known, unknown] = [
       await createTestApiKey({ scopes: ["predict", "metadata", "admin"] }),
       await createTestApiKey(),
@@ -71,26 +120,7 @@ describe.each(UPSTREAMS)("when upstreams %s", (_, answers) => {
     const issuer = await createTestIssuer("ES256");
     const now = Date.now();
     const { expiresAtMs: _expires, ...entry } = known.entry;
-    const env = {
-      EDGETIER_S3_ENDPOINT: `${UNREACHABLE_URL}/s3`,
-      EDGETIER_S3_BUCKET: "models",
-      EDGETIER_S3_ACCESS_KEY_ID: "access",
-      EDGETIER_S3_SECRET_ACCESS_KEY: S3_SECRET,
-      EDGETIER_REDIS_REST_URL: `${UNREACHABLE_URL}/redis`,
-      EDGETIER_REDIS_REST_TOKEN: REDIS_TOKEN,
-      EDGETIER_REGION_URL: `${UNREACHABLE_URL}/region`,
-      EDGETIER_API_KEYS: JSON.stringify([entry]),
-      EDGETIER_JWT_ISSUER: ISSUER,
-      EDGETIER_JWT_AUDIENCE: "https://edge.test",
-      EDGETIER_JWT_ALGORITHM: "ES256",
-      EDGETIER_JWT_JWKS_URL: `${UNREACHABLE_URL}/keys`,
-      EDGETIER_OTLP_URL: `${UNREACHABLE_URL}/otlp`,
-      EDGETIER_OTLP_HEADERS: `authorization=Bearer%20${COLLECTOR_KEY}`,
-      EDGETIER_TRACE_SHARE: "1",
-      EDGETIER_ACCESS_LOG: "on",
-      EDGETIER_RATE_LIMIT: "1000/60",
-      EDGETIER_ADDRESS_RATE_LIMIT: "1000/60",
-    };
+    const env = createEnvironment(entry);
     const claims = createValidClaims(now);
     const credentials = [
       known.key,
@@ -103,43 +133,26 @@ describe.each(UPSTREAMS)("when upstreams %s", (_, answers) => {
       "not.a-token",
       "sk-of-somebody-else-51fa0c",
     ];
-    const worker = createWorker(fullDeployment, { sessions: new Map(), failures: [] });
-    const seen: string[] = [];
-    for (const credential of credentials) {
-      for (const [path, init] of REQUESTS) {
-        const headers = {
-          ...init?.headers,
-          authorization: `Bearer ${credential}`,
-          "cf-connecting-ip": "203.0.113.7",
-          "x-forwarded-host": "forger.test",
-          forwarded: "host=forger.test",
-        };
-        const response = await worker.fetch(
-          new Request(`https://edge.test${path}`, { ...init, headers }),
-          env,
-          context,
-        );
-        seen.push(
-          `${response.status} ${[...response.headers].flat().join(" ")} ${await response.text()}`,
-        );
-      }
-    }
+    const responses = await sendAllRequests(env, credentials);
     await Promise.allSettled(background);
-    const everything = [...seen, ...logged].join("\n");
+    const output = [...responses, ...logLines].join("\n");
     for (const secret of [
       S3_SECRET,
       REDIS_TOKEN,
       COLLECTOR_KEY,
       entry.sha256,
-      ...credentials.flatMap((one) => [one, one.split(".").at(-1) ?? one]),
-    ].filter((one) => one !== ""))
-      expect([secret, everything.includes(secret)]).toEqual([secret, false]);
-    expect(logged.some((record) => record.includes("jwks_failed"))).toBe(true);
-    expect(logged.some((record) => record.includes("request_failed"))).toBe(true);
-    expect(logged.some((record) => record.includes('"event":"request"'))).toBe(true);
-    for (const record of logged)
+      ...credentials.flatMap((credential) => [
+        credential,
+        credential.split(".").at(-1) ?? credential,
+      ]),
+    ].filter((text) => text !== ""))
+      expect(output).not.toContain(secret);
+    expect(logLines.some((record) => record.includes("jwks_failed"))).toBe(true);
+    expect(logLines.some((record) => record.includes("request_failed"))).toBe(true);
+    expect(logLines.some((record) => record.includes('"event":"request"'))).toBe(true);
+    for (const record of logLines)
       expect(() => parseLogRecord(JSON.parse(record)), record).not.toThrow();
-    expect([...new Set(asked)]).toEqual([UNREACHABLE_URL]);
+    expect([...new Set(fetchedOrigins)]).toEqual([UNREACHABLE_URL]);
   });
 });
 
@@ -181,7 +194,7 @@ const REQUESTS: readonly [
   ["/metrics"],
 ];
 
-it("nor when the configuration is wrong", async () => {
+it("an invalid configuration reveals no secret", async () => {
   upstream = echo;
   const env = {
     EDGETIER_S3_ENDPOINT: "nonsense",
@@ -195,9 +208,9 @@ it("nor when the configuration is wrong", async () => {
     env,
     context,
   );
-  const everything = [await response.text(), ...[...response.headers].flat(), ...logged].join("\n");
+  const output = [await response.text(), ...[...response.headers].flat(), ...logLines].join("\n");
   expect(response.status).toBe(500);
-  expect(everything).toContain("EDGETIER_API_KEYS");
+  expect(output).toContain("EDGETIER_API_KEYS");
   for (const secret of [S3_SECRET, REDIS_TOKEN, "put-here-by-mistake", "a-private-key"])
-    expect(everything).not.toContain(secret);
+    expect(output).not.toContain(secret);
 });

@@ -1,4 +1,4 @@
-// Snapshots of a real session, the model `intent`'s edge tier, inside workerd: taken, written down, restored, refused.
+// Snapshots in workerd: takes, encodes, restores and rejects snapshots of the edge tier of the model `intent`.
 import { beforeAll, describe, expect, it } from "vitest";
 import intent from "../../models/intent/artifacts/edge.onnx";
 import random from "../fixtures/random-normal.onnx";
@@ -28,79 +28,77 @@ beforeAll(async () => {
   snapshot = await takeSnapshot(fullEngineModule, model, modelSha256, warmUp);
   encoded = await encodeSnapshot(snapshot);
 });
-const restore = (from: EncodedSnapshot = encoded) =>
-  restoreSnapshot(fullEngineModule, createBytesSource(from.bytes), from.head, modelSha256);
+const restore = (source: EncodedSnapshot = encoded) =>
+  restoreSnapshot(fullEngineModule, createBytesSource(source.bytes), source.head, modelSha256);
 
-describe("the image", () => {
-  it("leaves out zero pages and the model's bytes", () => {
+describe("a snapshot", () => {
+  it("excludes zero pages and the model's bytes", () => {
     expect(snapshot.pages.length).toBeLessThan(snapshot.pageCount * 0.6);
-    const marker = model.subarray(0, 64); // the start of the file: nothing that ONNX Runtime keeps
-    expect(snapshot.pages.some((page) => indexOf(page.bytes, marker) >= 0)).toBe(false);
+    const marker = model.subarray(0, 64); // the start of the file, which ONNX Runtime does not keep
+    expect(snapshot.pages.some((page) => indexOfBytes(page.bytes, marker) >= 0)).toBe(false);
   });
 
-  it("takes no more memory than the session needs", () => {
-    expect(snapshot.pageCount * PAGE_BYTES).toBeLessThan(12 * 1024 * 1024); // the npm package's own instance begins with 16 MiB
+  it("has no more memory than the session needs", () => {
+    expect(snapshot.pageCount * PAGE_BYTES).toBeLessThan(12 * 1024 * 1024); // an instance of the npm package starts with 16 MiB
   });
 
-  it("is the same each time it is taken", async () => {
+  it("is deterministic", async () => {
     const again = await encodeSnapshot(
       await takeSnapshot(fullEngineModule, model, modelSha256, warmUp),
     );
     expect(await sha256Hex(again.bytes)).toBe(await sha256Hex(encoded.bytes));
   });
 
-  it("is not taken of a model with random numbers: all isolates would draw the same", async () => {
+  it("cannot be taken of a model with random numbers, which all isolates would share", async () => {
     const inputs = { x: { datatype: "FP32" as const, shape: [4], data: new Float32Array(4) } };
     await expect(
       takeSnapshot(fullEngineModule, new Uint8Array(random), "r".repeat(64), [inputs]),
     ).rejects.toMatchObject({ code: "not_deterministic" });
-    // Opened as it is, it draws other numbers in each instance.
-    const [one, other] = [
-      await wasmRuntime.createSession(new Uint8Array(random)),
-      await wasmRuntime.createSession(new Uint8Array(random)),
-    ];
-    const draws = [await one.run(inputs), await one.run(inputs), await other.run(inputs)].map(
-      (output) => String(output["y"]?.data),
-    );
-    expect(draws[0]).not.toBe(draws[1]);
+    // A session that is opened without a snapshot draws new numbers in each run.
+    const session = await wasmRuntime.createSession(new Uint8Array(random));
+    const firstDraw = (await session.run(inputs))["y"]?.data;
+    expect((await session.run(inputs))["y"]?.data).not.toEqual(firstDraw);
   });
 });
 
 describe("a restored session", () => {
-  it("declares what the model declares", async () => {
+  it("has the model's inputs and outputs", async () => {
     const [restored, fresh] = [await restore(), await wasmRuntime.createSession(model)];
     expect(restored.inputs).toEqual(fresh.inputs);
     expect(restored.outputs).toEqual(fresh.outputs);
   });
 
-  it("shares nothing with another from the same snapshot", async () => {
-    const [one, other] = await Promise.all([restore(), restore()]);
+  it("is independent of another one from the same snapshot", async () => {
+    const [first, second] = await Promise.all([restore(), restore()]);
     const input = encodeIntentInput("what is my balance");
-    const before = await other.run(input);
-    await one.dispose();
-    await expect(one.run(input)).rejects.toMatchObject({ code: "session_failed" });
-    expect(await other.run(input)).toEqual(before);
+    const before = await second.run(input);
+    await first.dispose();
+    await expect(first.run(input)).rejects.toMatchObject({ code: "session_failed" });
+    expect(await second.run(input)).toEqual(before);
   });
 
-  it("goes on by the clock of its own isolate", async () => {
+  it("uses the clock of its own isolate", async () => {
     const lines: string[] = [];
-    const log = console.error;
+    const originalError = console.error;
     console.error = (line: string) => lines.push(line);
     try {
       const restored = await restore();
       const outOfRange = {
         ids: { datatype: "INT32" as const, shape: [1, 1], data: Int32Array.of(99_999_999) },
       };
-      await expect(restored.run(outOfRange)).rejects.toMatchObject({ code: "session_failed" }); // ONNX Runtime logs it, with the time
+      await expect(restored.run(outOfRange)).rejects.toMatchObject({ code: "session_failed" }); // ONNX Runtime logs it with the time
     } finally {
-      console.error = log;
+      console.error = originalError;
     }
     expect(lines.join()).toContain(new Date().toISOString().slice(0, 10));
   });
 });
 
-describe("the file form", () => {
-  it("comes back as it was", async () => {
+const flipBit = (offset: number) =>
+  encoded.bytes.map((byte, index) => (index === offset ? byte ^ 1 : byte));
+
+describe("an encoded snapshot", () => {
+  it("decodes to the original", async () => {
     const decoded = decodeSnapshot(encoded.bytes, encoded.head.size, snapshot.binding);
     expect({ ...decoded, pages: [] }).toEqual({ ...snapshot, pages: [] });
     expect(await sha256Hex((await encodeSnapshot(decoded)).bytes)).toBe(
@@ -108,7 +106,7 @@ describe("the file form", () => {
     );
   });
 
-  it("comes back from a stream of odd pieces, compressed", async () => {
+  it("restores from a stream of odd chunks, compressed", async () => {
     const packed = await encodeSnapshot(snapshot, deflate);
     expect(packed.bytes.byteLength).toBeLessThan(encoded.bytes.byteLength / 3);
     const restored = await restoreSnapshot(
@@ -121,17 +119,19 @@ describe("the file form", () => {
     expect(await restored.run(input)).toEqual(await (await restore()).run(input));
   });
 
-  const flipped = (at: number) =>
-    encoded.bytes.map((byte, index) => (index === at ? byte ^ 1 : byte));
-  it.each<[what: string, bytes: () => Uint8Array, reason: string]>([
-    ["nothing", () => new Uint8Array(), "truncated"],
-    ["a cut off head", () => encoded.bytes.subarray(0, 100), "truncated"],
-    ["a cut off end", () => encoded.bytes.subarray(0, encoded.bytes.byteLength - 1), "truncated"],
-    ["a flipped bit in the magic", () => flipped(0), "corrupt"],
-    ["a flipped bit in the head", () => flipped(encoded.head.size - 1), "corrupt"],
-    ["a flipped bit in the first page", () => flipped(encoded.head.size), "corrupt"],
-    ["a flipped bit in the last byte", () => flipped(encoded.bytes.byteLength - 1), "corrupt"],
-  ])("is refused by name: %s", async (_what, bytes, reason) => {
+  it.each<[name: string, bytes: () => Uint8Array, reason: string]>([
+    ["an empty file", () => new Uint8Array(), "truncated"],
+    ["a truncated head", () => encoded.bytes.subarray(0, 100), "truncated"],
+    [
+      "a missing last byte",
+      () => encoded.bytes.subarray(0, encoded.bytes.byteLength - 1),
+      "truncated",
+    ],
+    ["a flipped bit in the magic", () => flipBit(0), "corrupt"],
+    ["a flipped bit in the head", () => flipBit(encoded.head.size - 1), "corrupt"],
+    ["a flipped bit in the first page", () => flipBit(encoded.head.size), "corrupt"],
+    ["a flipped bit in the last byte", () => flipBit(encoded.bytes.byteLength - 1), "corrupt"],
+  ])("is rejected with its reason: %s", async (_name, bytes, reason) => {
     await expect(
       restoreSnapshot(fullEngineModule, createBytesSource(bytes()), encoded.head, modelSha256),
     ).rejects.toMatchObject({ code: "snapshot_refused", facts: { reason } });
@@ -144,35 +144,42 @@ describe("the file form", () => {
       ),
     ).rejects.toMatchObject({ code: "snapshot_refused", facts: { reason } });
   });
+});
 
-  it("is refused by name where it belongs to something else", async () => {
+describe("a snapshot of something else", () => {
+  it("is rejected with its reason for another engine, model or format", async () => {
     const head = encoded.bytes.subarray(0, encoded.head.size);
-    const changed = (at: number, value: number) => head.slice().fill(value, at, at + 1);
-    const other = "f".repeat(64);
-    const refused: [head: Uint8Array, binding: typeof snapshot.binding, reason: string][] = [
+    const setByte = (offset: number, value: number) => head.slice().fill(value, offset, offset + 1);
+    const otherSha256 = "f".repeat(64);
+    const cases: [head: Uint8Array, binding: typeof snapshot.binding, reason: string][] = [
       [head.subarray(0, 11), snapshot.binding, "truncated"],
-      [changed(0, 0), snapshot.binding, "no_snapshot"],
-      [changed(6, 9), snapshot.binding, "other_format"],
-      [changed(12, 0x21), snapshot.binding, "bad_header"],
+      [setByte(0, 0), snapshot.binding, "no_snapshot"],
+      [setByte(6, 9), snapshot.binding, "other_format"],
+      [setByte(12, 0x21), snapshot.binding, "bad_header"],
       [head.subarray(0, head.byteLength - 1), snapshot.binding, "bad_header"],
-      [head, { ...snapshot.binding, engine: other }, "other_engine"],
-      [head, { ...snapshot.binding, model: other }, "other_model"],
+      [head, { ...snapshot.binding, engine: otherSha256 }, "other_engine"],
+      [head, { ...snapshot.binding, model: otherSha256 }, "other_model"],
       [head, { ...snapshot.binding, choices: "threads=2" }, "other_choices"],
     ];
-    for (const [bytes, binding, reason] of refused)
+    for (const [bytes, binding, reason] of cases)
       expect(() => parseSnapshotHead(bytes, binding)).toThrow(
-        `The snapshot was refused: ${reason}.`,
+        expect.objectContaining({ code: "snapshot_refused", facts: { reason } }),
       );
     await expect(
       restoreSnapshot(
-        { ...fullEngineModule, source: other },
+        { ...fullEngineModule, source: otherSha256 },
         createBytesSource(encoded.bytes),
         encoded.head,
         modelSha256,
       ),
     ).rejects.toMatchObject({ facts: { reason: "other_engine" } });
     await expect(
-      restoreSnapshot(fullEngineModule, createBytesSource(encoded.bytes), encoded.head, other),
+      restoreSnapshot(
+        fullEngineModule,
+        createBytesSource(encoded.bytes),
+        encoded.head,
+        otherSha256,
+      ),
     ).rejects.toMatchObject({ facts: { reason: "other_model" } });
   });
 });
@@ -197,13 +204,13 @@ function streamInChunks(bytes: Uint8Array, size: number): ReadableStream<Uint8Ar
   });
 }
 
-function indexOf(bytes: Uint8Array, wanted: Uint8Array): number {
+function indexOfBytes(bytes: Uint8Array, marker: Uint8Array): number {
   for (
-    let at = bytes.indexOf(wanted[0] ?? 0);
-    at >= 0;
-    at = bytes.indexOf(wanted[0] ?? 0, at + 1)
+    let offset = bytes.indexOf(marker[0] ?? 0);
+    offset >= 0;
+    offset = bytes.indexOf(marker[0] ?? 0, offset + 1)
   ) {
-    if (wanted.every((byte, index) => bytes[at + index] === byte)) return at;
+    if (marker.every((byte, index) => bytes[offset + index] === byte)) return offset;
   }
   return -1;
 }

@@ -1,4 +1,4 @@
-// What each fault of the proxy does to a real client and a real server.
+// Tests the effect of each fault of the proxy on a real client and a real server.
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
@@ -27,7 +27,7 @@ afterEach(async () => {
   server.close();
 });
 
-/** What fetch says of a connection that ended. */
+/** Messages of fetch about an ended connection. */
 const BROKEN = /fetch failed|terminated/;
 
 const get = async (path = "/x") => await (await fetch(`${proxy.url}${path}`)).text();
@@ -54,7 +54,7 @@ describe("without a fault", () => {
       ),
     ).toEqual(["PUT /a false", "POST /b?c false", "HEAD /empty false"]);
     proxy.clearHistory();
-    expect([proxy.receivedRequests.length, proxy.disconnectCount]).toEqual([0, 0]);
+    expect(proxy).toMatchObject({ receivedRequests: [], disconnectCount: 0 });
   });
 
   it("leaves the server when its client leaves", async () => {
@@ -71,7 +71,7 @@ describe("without a fault", () => {
 });
 
 describe("with a fault", () => {
-  it("refuses, open connections too", async () => {
+  it("rejects new connections and resets open ones", async () => {
     const asking = get("/never");
     asking.catch(() => {});
     await expect.poll(() => proxy.receivedRequests.length).toBe(1);
@@ -94,7 +94,15 @@ describe("with a fault", () => {
   it("answers itself, for some requests only", async () => {
     proxy.fault = { kind: "status", status: 500, body: "no", matching: /^GET \/a/ };
     const response = await fetch(`${proxy.url}/a`);
-    expect([response.status, await response.text(), await get("/b")]).toEqual([500, "no", TEXT]);
+    expect({
+      status: response.status,
+      body: await response.text(),
+      other: await get("/b"),
+    }).toEqual({
+      status: 500,
+      body: "no",
+      other: TEXT,
+    });
     expect(proxy.receivedRequests.map(({ isFaulty: faulty }) => faulty)).toEqual([true, false]);
   });
 

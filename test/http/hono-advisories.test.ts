@@ -196,27 +196,32 @@ describe("CORS", () => {
 });
 
 describe("JSON Web Tokens", () => {
+  const REJECTED_SIGNATURE = expect.stringMatching(/^Jwt(Algorithm|Header|TokenSignature)/);
   const base64url = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
 
   it("GHSA-f67f-6cw9-8mq4, GHSA-3vhc-576x-3qv4: do not choose their algorithm", async () => {
     const token = await sign({ sub: "a" }, "secret", "HS256");
     expect(await verify(token, "secret", "HS256")).toEqual({ sub: "a" });
-    await expect(verify(token, "secret", "HS384")).rejects.toThrow(/alg|signature/i);
+    await expect(verify(token, "secret", "HS384")).rejects.toMatchObject({
+      name: REJECTED_SIGNATURE,
+    });
     await expect(
       verify(
         `${base64url({ alg: "none", typ: "JWT" })}.${base64url({ sub: "a" })}.`,
         "secret",
         "HS256",
       ),
-    ).rejects.toThrow(/alg|signature|invalid/i);
+    ).rejects.toMatchObject({ name: REJECTED_SIGNATURE });
     await expect(
       verify(await sign({ sub: "a" }, "secret", "HS512"), "secret", "HS256"),
-    ).rejects.toThrow(/alg|signature/i);
+    ).rejects.toMatchObject({ name: REJECTED_SIGNATURE });
   });
 
   it("GHSA-m732-5p4w-x69g: are rejected for another audience", async () => {
     const token = await sign({ sub: "a", aud: "other" }, "secret", "HS256");
-    await expect(verify(token, "secret", { alg: "HS256", aud: "edge" })).rejects.toThrow(/aud/i);
+    await expect(verify(token, "secret", { alg: "HS256", aud: "edge" })).rejects.toMatchObject({
+      name: "JwtTokenAudience",
+    });
   });
 
   it("GHSA-hm8q-7f3q-5f36: are rejected if times are not numbers", async () => {
@@ -226,9 +231,9 @@ describe("JSON Web Tokens", () => {
         "secret",
         "HS256",
       );
-      await expect(verify(token, "secret", "HS256")).rejects.toThrow(
-        /token|claim|invalid|expected/i,
-      );
+      await expect(verify(token, "secret", "HS256")).rejects.toMatchObject({
+        name: expect.stringMatching(/^Jwt/),
+      });
     }
   });
 

@@ -18,7 +18,7 @@ import originals from "../fixtures/minilm.json" with { type: "json" };
 
 const folder = process.env["EDGETIER_TEST_MINILM"] ?? join(MODELS_FOLDER, "minilm");
 const hasWeights = existsSync(join(folder, "artifacts/model.onnx"));
-/** Of INT8 with the FP32 original. */
+/** Minimum cosine between INT8 and FP32 vectors. */
 const MIN_COSINE = 0.97;
 
 describe.skipIf(!hasWeights)(

@@ -14,6 +14,7 @@ import {
 import { curlCommand } from "../../src/playground/predict/curl-command.ts";
 import { parseServerTiming } from "../../src/playground/predict/server-timing.ts";
 import { computeTierOutcomes } from "../../src/playground/predict/tier-outcomes.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 
 const tier = (
   id: string,
@@ -111,7 +112,7 @@ describe("the curl command", () => {
           );
         },
       ),
-      { numRuns: 50, examples: [['it\'s "quoted" $HOME `id` \\ !']] },
+      { numRuns: propertyRuns(50), examples: [['it\'s "quoted" $HOME `id` \\ !']] },
     );
   });
 });

@@ -1,4 +1,5 @@
-// Binary tensor data: identity over every datatype, as requests and as answers, and refusal of everything that does not fit.
+// Tests binary tensor data: round trips of every datatype in requests and responses, and rejection of invalid data.
+// Details are Triton's texts, which its clients match.
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { EdgeTierError } from "../../src/core/errors.ts";
@@ -36,8 +37,17 @@ const namedTensorsArbitrary = fc.dictionary(fc.constantFrom("a", "b", "logits"),
   noNullPrototype: true,
 });
 
+const encodeRequest = (fields: object, data: Uint8Array) => {
+  const json = bytes(
+    JSON.stringify({
+      inputs: [{ name: "x", ...fields, parameters: { binary_data_size: data.byteLength } }],
+    }),
+  );
+  return [Uint8Array.of(...json, ...data), json.byteLength] as const;
+};
+
 describe("binary tensor data", () => {
-  it("gives back every tensor, as input and as output", () => {
+  it("round-trips every tensor, as input and as output (property)", () => {
     fc.assert(
       fc.property(
         namedTensorsArbitrary,
@@ -47,7 +57,7 @@ describe("binary tensor data", () => {
           expect(decodeInferRequest(request.body, request.jsonBytes)).toMatchObject({ id: "7" });
           expect(decodeInferRequest(request.body, request.jsonBytes).inputs).toStrictEqual(inputs);
           const isBinary = (name: string) =>
-            name !== jsonOutput || !["INT32", "UINT8"].includes(inputs[name]?.datatype ?? ""); // some in JSON beside it
+            name !== jsonOutput || !["INT32", "UINT8"].includes(inputs[name]?.datatype ?? ""); // some outputs stay in JSON
           const response = encodeInferResponse({ model: "m", outputs: inputs }, isBinary);
           expect(decodeInferResponse(response.body, response.jsonBytes).outputs).toStrictEqual(
             inputs,
@@ -57,7 +67,7 @@ describe("binary tensor data", () => {
     );
   });
 
-  it("is laid out as the protocol says", () => {
+  it("has the layout of the protocol", () => {
     const text: Tensor = { datatype: "BYTES", shape: [2], data: [bytes("ab"), bytes("")] };
     const number: Tensor = { datatype: "INT16", shape: [1], data: Int16Array.of(-2) };
     const { body, jsonBytes = 0 } = encodeInferRequest({ inputs: { text, number } }, true);
@@ -70,7 +80,7 @@ describe("binary tensor data", () => {
     expect([...body.subarray(jsonBytes)]).toEqual([2, 0, 0, 0, 0x61, 0x62, 0, 0, 0, 0, 0xfe, 0xff]);
   });
 
-  it("is refused or decoded, never worse, however it is cut or changed", () => {
+  it("is decoded or rejected, however it is truncated or changed (property)", () => {
     fc.assert(
       fc.property(
         namedTensorsArbitrary,
@@ -86,16 +96,10 @@ describe("binary tensor data", () => {
       ),
     );
   });
+});
 
-  const withData = (fields: object, data: Uint8Array) => {
-    const json = bytes(
-      JSON.stringify({
-        inputs: [{ name: "x", ...fields, parameters: { binary_data_size: data.byteLength } }],
-      }),
-    );
-    return [Uint8Array.of(...json, ...data), json.byteLength] as const;
-  };
-  it.each<[what: string, fields: object, data: number[], detail: RegExp]>([
+describe("invalid binary tensor data", () => {
+  it.each<[description: string, fields: object, data: number[], detail: RegExp]>([
     [
       "too few bytes",
       { datatype: "FP32", shape: [2] },
@@ -110,13 +114,13 @@ describe("binary tensor data", () => {
       /too many elements/,
     ],
     [
-      "a cut off length",
+      "a truncated length",
       { datatype: "BYTES", shape: [1] },
       [1, 0, 0],
       /^incomplete string length indicator for inference input 'x', expecting 4 bytes but only 3 bytes available/,
     ],
     [
-      "an element past the end",
+      "a truncated element",
       { datatype: "BYTES", shape: [1] },
       [5, 0, 0, 0, 1],
       /^incomplete string data for inference input 'x', expecting string of length 5 but only 1 bytes available/,
@@ -139,12 +143,14 @@ describe("binary tensor data", () => {
       [0, 0, 0, 0, 0, 0, 0, 0],
       /expected 1 string elements .*, got more/,
     ],
-  ])("is refused with the reason: %s", (_what, fields, data, detail) => {
-    expect(() => decodeInferRequest(...withData(fields, Uint8Array.from(data)))).toThrow(detail);
+  ])("is rejected: %s", (_description, fields, data, detail) => {
+    expect(() => decodeInferRequest(...encodeRequest(fields, Uint8Array.from(data)))).toThrow(
+      expect.objectContaining({ code: "invalid_tensor", detail: expect.stringMatching(detail) }),
+    );
   });
 });
 
-/** The status of the refusal; anything else that is thrown is no refusal. */
+/** Returns the status of an EdgeTierError; rethrows any other error. */
 function decodeOutcome(body: Uint8Array, jsonBytes: number): "decoded" | number {
   try {
     decodeInferRequest(body, jsonBytes);
@@ -155,22 +161,21 @@ function decodeOutcome(body: Uint8Array, jsonBytes: number): "decoded" | number 
   }
 }
 
-describe("wantsBinary", () => {
+describe("wantsBinaryOutput", () => {
   const inputs = {};
-  it("goes by the output, then by the request, then not at all", () => {
+  it("prefers the output's parameter, then the request's, and defaults to false", () => {
     const outputs = [
       { name: "yes", parameters: { binary_data: true } },
       { name: "no", parameters: { binary_data: false } },
       { name: "open" },
     ];
-    expect(
-      ["yes", "no", "open"].map((name) => wantsBinaryOutput({ inputs, outputs }, name)),
-    ).toEqual([true, false, false]);
-    expect(
-      ["yes", "no", "open"].map((name) =>
-        wantsBinaryOutput({ inputs, outputs, parameters: { binary_data_output: true } }, name),
-      ),
-    ).toEqual([true, false, true]);
+    const readAll = (parameters: { readonly binary_data_output?: boolean }) => ({
+      yes: wantsBinaryOutput({ inputs, outputs, parameters }, "yes"),
+      no: wantsBinaryOutput({ inputs, outputs, parameters }, "no"),
+      open: wantsBinaryOutput({ inputs, outputs, parameters }, "open"),
+    });
+    expect(readAll({})).toEqual({ yes: true, no: false, open: false });
+    expect(readAll({ binary_data_output: true })).toEqual({ yes: true, no: false, open: true });
     expect(wantsBinaryOutput({ inputs, parameters: { binary_data_output: true } }, "any")).toBe(
       true,
     );
@@ -178,7 +183,7 @@ describe("wantsBinary", () => {
 });
 
 describe("a raw binary request", () => {
-  it("is one row of the model's one input", () => {
+  it("is one row of the model's only input", () => {
     const spec = { name: "x", datatype: "INT16", shape: [-1, 2, -1] } as const;
     expect(decodeRawInferRequest(Uint8Array.of(1, 0, 2, 0, 3, 0, 4, 0), [spec]).inputs).toEqual({
       x: { datatype: "INT16", shape: [1, 2, 2], data: Int16Array.of(1, 2, 3, 4) },
@@ -191,22 +196,22 @@ describe("a raw binary request", () => {
     });
   });
 
-  it.each<[what: string, size: number, shapes: number[][], detail: RegExp]>([
+  it.each<[description: string, size: number, shapes: number[][], detail: RegExp]>([
     [
       "a model of two inputs",
       4,
       [[-1], [-1]],
       /^Raw request must only have 1 input to be deduced but got 2 inputs/,
     ],
-    ["a part of a row", 3, [[-1, 2]], /Expected 4, got 3\./],
+    ["an incomplete row", 3, [[-1, 2]], /Expected 4, got 3\./],
     [
       "two variable dimensions",
       4,
       [[-1, -1, -1]],
       /^The shape of the raw input 'x0' can not be deduced/,
     ],
-    ["nothing for a fixed shape", 0, [[1, 2]], /Expected 4, got 0\./],
-  ])("is refused with the reason: %s", (_what, size, shapes, detail) => {
+    ["an empty body for a fixed shape", 0, [[1, 2]], /Expected 4, got 0\./],
+  ])("is rejected: %s", (_description, size, shapes, detail) => {
     const specs = shapes.map((shape, index) => ({
       name: `x${index}`,
       datatype: "INT16" as const,

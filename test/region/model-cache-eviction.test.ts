@@ -14,6 +14,7 @@ import {
   type RegionFixture,
   createTextBody,
 } from "./region-fixture.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 
 const SPECS = [{ name: "x", datatype: "FP32" as const, shape: [-1] }];
 const graph = (bytes: Uint8Array) => ({ bytes, inputs: SPECS, outputs: SPECS });
@@ -323,7 +324,7 @@ describe("whatever is asked for, in whatever order", () => {
           expect(sized.mostBytes()).toBeLessThanOrEqual(mostBytes);
           await expect.poll(sized.openBytes).toBeLessThanOrEqual(BUDGET);
         }),
-        { numRuns: 200, seed: 4 },
+        { numRuns: propertyRuns(200), seed: 4 },
       );
     },
   );

@@ -23,6 +23,7 @@ import {
   type RegionFixture,
   createTextBody,
 } from "./region-fixture.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 
 const createSession = (): Session => ({
   inputs: [],
@@ -230,7 +231,7 @@ describe("a shared run", () => {
         startedRuns.at(-1)?.resolve(answer);
         await Promise.all(all);
       }),
-      { numRuns: 200, seed: 20_261_122 },
+      { numRuns: propertyRuns(200), seed: 20_261_122 },
     );
   });
 });

@@ -1,4 +1,4 @@
-// Moving aliases: there, back, and only from what was seen.
+// Tests alias promotion and rollback, also against concurrent writers.
 import { beforeEach, describe, expect, it } from "vitest";
 import { promoteAlias, rollbackAlias, listWeightedAliases } from "../../src/registry/aliases.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
@@ -22,8 +22,8 @@ const versionTarget = (number: number) => ({ kind: "version", version: number })
 const stableAlias = { alias: "stable" };
 const readSampleAliases = async () => (await store.readAliases("sample"))?.aliases;
 
-describe("promote", () => {
-  it("tells before and after", async () => {
+describe("promoteAlias", () => {
+  it("returns the states before and after", async () => {
     expect(await promoteAlias(store, "sample", versionTarget(1), stableAlias)).toEqual({
       model: "sample",
       alias: "stable",
@@ -37,7 +37,7 @@ describe("promote", () => {
     expect(await readSampleAliases()).toEqual({ stable: { version: 2, previous: [1] } });
   });
 
-  it("takes the version of another alias", async () => {
+  it("accepts the version of another alias", async () => {
     await promoteAlias(store, "sample", versionTarget(1), stableAlias);
     await promoteAlias(store, "sample", versionTarget(2), { alias: "canary", weight: 0.05 });
     expect(
@@ -49,7 +49,7 @@ describe("promote", () => {
     });
   });
 
-  it("keeps a weight until it is told another", async () => {
+  it("keeps the weight until a new one is given", async () => {
     await promoteAlias(store, "sample", versionTarget(2), { alias: "canary", weight: 0.05 });
     expect(
       await promoteAlias(store, "sample", versionTarget(3), { alias: "canary" }),
@@ -61,15 +61,17 @@ describe("promote", () => {
     ).toMatchObject({ before: { weight: 0.05 }, after: { version: 3, weight: 0, previous: [2] } });
   });
 
-  it("remembers five versions, each once", async () => {
+  it("remembers five previous versions, without duplicates", async () => {
     for (const number of [1, 2, 3, 4, 5, 6, 7, 8, 3])
       await promoteAlias(store, "sample", versionTarget(number), stableAlias);
     expect(await readSampleAliases()).toEqual({
       stable: { version: 3, previous: [8, 7, 6, 5, 4] },
     });
   });
+});
 
-  it("refuses what cannot be served", async () => {
+describe("promoteAlias with an invalid target", () => {
+  it("rejects unknown, invalid and untrusted versions", async () => {
     await objects.put(
       storeLayout.manifest("sample", 2),
       new Uint8Array(3),
@@ -94,20 +96,20 @@ describe("promote", () => {
     ).rejects.toMatchObject({
       code: "model_not_found",
     });
-    const trusting = createModelStore(objects, {
+    const trustingStore = createModelStore(objects, {
       trustedKeys: [(await createTestSigningKey()).publicKey],
     });
     await expect(
-      promoteAlias(trusting, "sample", versionTarget(1), stableAlias),
+      promoteAlias(trustingStore, "sample", versionTarget(1), stableAlias),
     ).rejects.toMatchObject({
       code: "manifest_untrusted",
     });
     expect(await readSampleAliases()).toBeUndefined();
   });
 
-  it("moves nothing that someone else has moved meanwhile", async () => {
+  it("does not move an alias that another writer has moved concurrently", async () => {
     await promoteAlias(store, "sample", versionTarget(1), stableAlias);
-    const overtaken: ModelStore = {
+    const racingStore: ModelStore = {
       ...store,
       async readManifest(model, number) {
         await promoteAlias(store, "sample", versionTarget(3), stableAlias);
@@ -115,7 +117,7 @@ describe("promote", () => {
       },
     };
     await expect(
-      promoteAlias(overtaken, "sample", versionTarget(2), stableAlias),
+      promoteAlias(racingStore, "sample", versionTarget(2), stableAlias),
     ).rejects.toMatchObject({
       code: "alias_conflict",
     });
@@ -123,8 +125,8 @@ describe("promote", () => {
   });
 });
 
-describe("rollback", () => {
-  it("goes back step by step, as far as is known", async () => {
+describe("rollbackAlias", () => {
+  it("goes back step by step through all recorded versions", async () => {
     for (const number of [1, 2, 3])
       await promoteAlias(store, "sample", versionTarget(number), stableAlias);
     expect(await rollbackAlias(store, "sample", "stable")).toMatchObject({
@@ -141,7 +143,7 @@ describe("rollback", () => {
     expect(await readSampleAliases()).toEqual({ stable: 1 });
   });
 
-  it("keeps the weight, and leaves the other aliases alone", async () => {
+  it("keeps the weight, and does not change other aliases", async () => {
     await promoteAlias(store, "sample", versionTarget(1), stableAlias);
     for (const number of [2, 3])
       await promoteAlias(store, "sample", versionTarget(number), { alias: "canary", weight: 0.25 });
@@ -149,7 +151,7 @@ describe("rollback", () => {
     expect(await readSampleAliases()).toEqual({ stable: 1, canary: { version: 2, weight: 0.25 } });
   });
 
-  it("has nothing for an alias that there is not, or a model", async () => {
+  it("rejects an unknown alias and an unknown model", async () => {
     await expect(rollbackAlias(store, "sample", "stable")).rejects.toMatchObject({
       code: "nothing_before",
     });
@@ -159,7 +161,7 @@ describe("rollback", () => {
   });
 });
 
-it("shares are those of aliases with a weight, the default alias aside", () => {
+it("lists the aliases with a weight, except the default alias", () => {
   expect(
     listWeightedAliases({
       stable: { version: 1, weight: 0.5 },

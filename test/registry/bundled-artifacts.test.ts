@@ -6,19 +6,19 @@ import { createModelStore } from "../../src/registry/object-model-store.ts";
 const bytes = (text: string) => new TextEncoder().encode(text);
 
 describe("withBundledArtifacts", () => {
-  it("reads what came along without the store, and everything else from it", async () => {
-    const elsewhere = createModelStore(createMemoryObjectStore());
-    const { ref } = await elsewhere.writeArtifact(bytes("labels"));
+  it("reads bundled artifacts without the store, and all others from it", async () => {
+    const otherStore = createModelStore(createMemoryObjectStore());
+    const { ref } = await otherStore.writeArtifact(bytes("labels"));
     const store = createModelStore(createMemoryObjectStore());
     const { ref: other } = await store.writeArtifact(bytes("graph"));
     const both = withBundledArtifacts(store, new Map([[ref.sha256, bytes("labels").buffer]]));
     expect(new TextDecoder().decode(await both.readArtifact(ref))).toBe("labels");
     expect(new TextDecoder().decode(await both.readArtifact(other))).toBe("graph");
-    (await both.readArtifact(ref)).fill(0); // a copy: whoever writes to it spoils it for nobody
+    (await both.readArtifact(ref)).fill(0); // modifies a copy only
     expect(new TextDecoder().decode(await both.readArtifact(ref))).toBe("labels");
   });
 
-  it("does not believe bytes that are not what their name says", async () => {
+  it("ignores bundled bytes with a wrong digest", async () => {
     const store = createModelStore(createMemoryObjectStore());
     const { ref } = await store.writeArtifact(bytes("labels"));
     const damaged = withBundledArtifacts(store, new Map([[ref.sha256, bytes("lapels").buffer]]));

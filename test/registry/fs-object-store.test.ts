@@ -1,4 +1,4 @@
-// What is particular to the folder driver: nothing leaves the folder, and nothing half-written is seen.
+// Tests the properties of the folder driver: paths stay inside the folder, and partial writes are never visible.
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -26,7 +26,7 @@ it.each([
   "a\0b",
   "a/",
   "C:\\x",
-])("refuses the key %j", async (key) => {
+])("rejects the key %j", async (key) => {
   const store = createFsObjectStore(join(folder, "root"));
   await expect(store.get(key)).rejects.toMatchObject({ code: "unsafe_path" });
   await expect(store.exists(key)).rejects.toMatchObject({ code: "unsafe_path" });
@@ -37,7 +37,7 @@ it.each([
   expect(await readdir(folder)).toEqual([]);
 });
 
-it("follows no link out of the folder", async () => {
+it("does not follow links out of the folder", async () => {
   const root = join(folder, "root");
   await mkdir(root);
   await writeFile(join(folder, "secret"), "s");
@@ -50,7 +50,7 @@ it("follows no link out of the folder", async () => {
     code: "unsafe_path",
   });
   await expect(store.delete("folder/secret")).rejects.toMatchObject({ code: "unsafe_path" });
-  await store.delete("file"); // the link, and not what it leads to
+  await store.delete("file"); // deletes the link, not its target
   expect(await readFile(join(folder, "secret"), "utf8")).toBe("s");
   expect(await store.list("")).toEqual([]);
 });
@@ -64,7 +64,7 @@ it("leaves no temporary file or lock behind", async () => {
   expect(await readdir(join(folder, ".locks"))).toEqual([]);
 });
 
-it("says which lock a crashed process left", async () => {
+it("names the lock file of a crashed process", async () => {
   const store = createFsObjectStore(folder);
   await mkdir(join(folder, ".locks"));
   await writeFile(join(folder, ".locks", "a%k"), "");
@@ -74,7 +74,7 @@ it("says which lock a crashed process left", async () => {
   });
 });
 
-it("says that a folder in the way is the store's fault", async () => {
+it("reports the store as unavailable if its folder is a file", async () => {
   await writeFile(join(folder, "file"), "");
   await expect(
     createFsObjectStore(join(folder, "file")).put("k", ONE_BYTE, { kind: "any" }, "x"),

@@ -1,4 +1,4 @@
-// Collecting garbage: what goes, what stays, and what a publisher does meanwhile.
+// Tests garbage collection: deleted and kept objects, and concurrent publishers.
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
 import { promoteAlias, rollbackAlias } from "../../src/registry/aliases.ts";
@@ -39,7 +39,7 @@ const advanceHours = (hours: number) => clock.advance(hours * HOUR_MS);
 const versionsOf = ({ versions }: GarbageCollectionResult) =>
   versions.map(({ version }) => version);
 
-/** Every version that there is has all its artifacts. */
+/** Checks that every version has all its artifacts. */
 async function expectAllArtifactsPresent(): Promise<void> {
   for (const version of await store.listVersions("sample")) {
     const manifest = await store.readManifest("sample", version);
@@ -49,9 +49,9 @@ async function expectAllArtifactsPresent(): Promise<void> {
 }
 
 describe("artifacts", () => {
-  it("go when no version names them and they are old", async () => {
+  it("are deleted if they are old and no version references them", async () => {
     await publish("a");
-    await store.writeArtifact(new TextEncoder().encode("left over"));
+    await store.writeArtifact(new TextEncoder().encode("left-over"));
     advanceHours(23);
     expect(await collectFrom()).toMatchObject({
       artifacts: [],
@@ -66,18 +66,18 @@ describe("artifacts", () => {
     await expectAllArtifactsPresent();
   });
 
-  it("stay in a dry run, which tells the same", async () => {
+  it("stay in a dry run, which reports the same result", async () => {
     await publish("a");
     await publish("b");
-    await store.writeArtifact(new TextEncoder().encode("left over"));
+    await store.writeArtifact(new TextEncoder().encode("left-over"));
     advanceHours(48);
     const before = await objects.list("");
-    const foretold = await collectFrom({ keepVersions: 1, isDryRun: true });
+    const predicted = await collectFrom({ keepVersions: 1, isDryRun: true });
     expect(await objects.list("")).toEqual(before);
-    expect(await collectFrom({ keepVersions: 1 })).toEqual(foretold);
+    expect(await collectFrom({ keepVersions: 1 })).toEqual(predicted);
   });
 
-  it("stay that a signed manifest names, whoever signed it", async () => {
+  it("stay if a signed manifest references them, even without a trusted key", async () => {
     await publish(
       "a",
       createModelStore(objects, { clock, signingKeys: [await createTestSigningKey()] }),
@@ -106,7 +106,7 @@ describe("versions", () => {
     for (const seed of ["a", "b", "c", "d", "e", "f", "g", "h"]) await publish(seed);
   });
 
-  it("all stay unless told otherwise", async () => {
+  it("all stay by default", async () => {
     advanceHours(48);
     expect(await collectFrom()).toMatchObject({
       versions: [],
@@ -115,8 +115,8 @@ describe("versions", () => {
     });
   });
 
-  it("go beyond those to keep, but for those that an alias names or can roll back to", async () => {
-    // stable is 8, and was 7, 6, 5, 4 and 3
+  it("are deleted beyond the kept number, unless an alias names them or can roll back to them", async () => {
+    // The alias `stable` names version 8, and can roll back to 7, 6, 5, 4 and 3.
     advanceHours(48);
     expect(versionsOf(await collectFrom({ keepVersions: 2 })).sort()).toEqual([1, 2]);
     expect(await store.listVersions("sample")).toEqual([3, 4, 5, 6, 7, 8]);
@@ -124,14 +124,14 @@ describe("versions", () => {
     expect(await rollbackAlias(store, "sample", "stable")).toMatchObject({ after: { version: 7 } });
   });
 
-  it("go with the artifacts that only they name", async () => {
+  it("are deleted with the artifacts that only they reference", async () => {
     advanceHours(48);
     const { artifacts } = await collectFrom({ keepVersions: 2 });
-    expect(artifacts).toHaveLength(2); // each version has a graph of its own
+    expect(artifacts).toHaveLength(2); // each version has its own graph
     await expectAllArtifactsPresent();
   });
 
-  it("stay while they are young, and the newest always", async () => {
+  it("stay while they are young, and the newest version stays always", async () => {
     expect(versionsOf(await collectFrom({ keepVersions: 1 }))).toEqual([]);
     const { etag } = (await store.readAliases("sample")) ?? {};
     await store.writeAliases("sample", { stable: 1 }, etag);
@@ -141,7 +141,7 @@ describe("versions", () => {
     await expectAllArtifactsPresent();
   });
 
-  it("stay when an alias is moved to one meanwhile, with its artifacts", async () => {
+  it("stay with their artifacts if an alias moves to them during the collection", async () => {
     advanceHours(48);
     let reads = 0;
     const promoting: ObjectStore = {
@@ -157,10 +157,10 @@ describe("versions", () => {
   });
 });
 
-describe("what cannot be read", () => {
-  it("ends it before anything is deleted", async () => {
+describe("an unreadable manifest or alias file", () => {
+  it("ends the collection before any deletion", async () => {
     await publish("a");
-    await store.writeArtifact(new TextEncoder().encode("left over"));
+    await store.writeArtifact(new TextEncoder().encode("left-over"));
     await objects.put(
       storeLayout.manifest("sample", 2),
       new TextEncoder().encode("{oops"),
@@ -183,7 +183,7 @@ describe("what cannot be read", () => {
     );
   });
 
-  it("does not keep a damaged version that is to go anyway from going", async () => {
+  it("does not prevent the deletion of a damaged surplus version", async () => {
     for (const seed of ["a", "b"]) await publish(seed);
     await objects.put(
       storeLayout.manifest("sample", 1),
@@ -198,24 +198,24 @@ describe("what cannot be read", () => {
   });
 });
 
-describe("beside a publisher", () => {
-  // What he publishes is in the store already, as garbage.
+describe("collection during publishing", () => {
+  // The published artifacts are already in the store, as garbage.
   it.each(Array.from({ length: 24 }, (_, step) => [step]))(
-    "keeps every version whole: the publisher begins after %i steps of the collector",
+    "keeps every version complete if the publisher starts after %i steps of the collector",
     async (step) => {
       await publish("a");
       for (const bytes of sampleFiles("b").values()) await store.writeArtifact(bytes);
       advanceHours(48);
       let steps = 0;
       let publishing: Promise<unknown> | undefined;
-      const counted = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+      const countStep = async <Result>(operation: () => Promise<Result>): Promise<Result> => {
         if (steps++ === step) await (publishing = publish("b"));
-        return await work();
+        return await operation();
       };
       const collector: ObjectStore = {
         ...objects,
-        get: (key, signal) => counted(() => objects.get(key, signal)),
-        list: (prefix, signal) => counted(() => objects.list(prefix, signal)),
+        get: (key, signal) => countStep(() => objects.get(key, signal)),
+        list: (prefix, signal) => countStep(() => objects.list(prefix, signal)),
       };
       await collectFrom({}, collector);
       await (publishing ?? publish("b"));
@@ -225,22 +225,22 @@ describe("beside a publisher", () => {
   );
 
   it.each(Array.from({ length: 16 }, (_, step) => [step]))(
-    "keeps every version whole: the collector runs after %i steps of the publisher",
+    "keeps every version complete if the collector runs after %i steps of the publisher",
     async (step) => {
       await publish("a");
       for (const bytes of sampleFiles("b").values()) await store.writeArtifact(bytes);
       advanceHours(48);
       let steps = 0;
-      const counted = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+      const countStep = async <Result>(operation: () => Promise<Result>): Promise<Result> => {
         if (steps++ === step) await collectFrom();
-        return await work();
+        return await operation();
       };
       const publisher: ObjectStore = {
         ...objects,
-        get: (key, signal) => counted(() => objects.get(key, signal)),
-        put: (...all) => counted(() => objects.put(...all)),
-        exists: (key, signal) => counted(() => objects.exists(key, signal)),
-        list: (prefix, signal) => counted(() => objects.list(prefix, signal)),
+        get: (key, signal) => countStep(() => objects.get(key, signal)),
+        put: (...all) => countStep(() => objects.put(...all)),
+        exists: (key, signal) => countStep(() => objects.exists(key, signal)),
+        list: (prefix, signal) => countStep(() => objects.list(prefix, signal)),
       };
       await publish("b", createModelStore(publisher, { clock }));
       expect(await store.listVersions("sample")).toEqual([1, 2]);

@@ -1,4 +1,4 @@
-// What a signature is worth: test/contract/model-store.ts has what stores make of it.
+// Tests manifest signatures; test/contract/model-store.ts tests their use in stores.
 import { createHash, createPublicKey, generateKeyPairSync, verify } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -14,8 +14,9 @@ import {
 import { openEnvelope, signManifest } from "../../src/registry/manifest-signing.ts";
 import { sampleManifest } from "../support/sample-model.ts";
 import { createTestSigningKey } from "../support/test-signing-key.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 
-/** RFC 8032, section 7.1, test 1, in PKCS #8. */
+/** Key of RFC 8032, section 7.1, test 1, in PKCS #8. */
 const RFC_8032 = {
   pkcs8: Buffer.from(
     `302e020100300506032b657004220420${"9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"}`,
@@ -24,6 +25,7 @@ const RFC_8032 = {
   publicKey: Buffer.from("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", "hex"),
 };
 
+const REJECTED = { problem: expect.any(String) };
 const bytes = (text: string) => new TextEncoder().encode(text);
 const manifest = bytes(JSON.stringify(sampleManifest(1)));
 let key: SigningKey;
@@ -33,7 +35,7 @@ beforeAll(async () => {
 });
 
 describe("a signed manifest", () => {
-  it("is a DSSE envelope that others can verify", async () => {
+  it("is a DSSE envelope that other tools can verify", async () => {
     const { payloadType, payload, signatures } = JSON.parse(
       new TextDecoder().decode(await signManifest(manifest, [key])),
     );
@@ -56,17 +58,35 @@ describe("a signed manifest", () => {
     );
   });
 
-  it("is given back as it was signed", async () => {
+  it("round-trips its bytes (property)", async () => {
     await fc.assert(
-      fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), async (any) => {
+      fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), async (payload) => {
         expect(
-          await openEnvelope(await signManifest(new Uint8Array(any), [key]), [key.publicKey]),
-        ).toEqual({ manifest: new Uint8Array(any), signedBy: [key.id] });
+          await openEnvelope(await signManifest(new Uint8Array(payload), [key]), [key.publicKey]),
+        ).toEqual({ manifest: new Uint8Array(payload), signedBy: [key.id] });
       }),
     );
   });
 
-  it("is refused with any byte of its file changed", async () => {
+  it("has a maximum of eight signatures", async () => {
+    const signTimes = (count: number) =>
+      signManifest(
+        manifest,
+        Array.from({ length: count }, () => key),
+      );
+    expect(await openEnvelope(await signTimes(8), [key.publicKey])).toMatchObject({ manifest });
+    expect(await openEnvelope(await signTimes(9), [key.publicKey])).toEqual(REJECTED);
+  });
+
+  it("may have the maximum size of a manifest", async () => {
+    const file = await signManifest(new Uint8Array(780_000).fill(65), [key]);
+    expect(await openEnvelope(file, [key.publicKey])).toMatchObject({ signedBy: [key.id] });
+    expect(await openEnvelope(file.subarray(0, -3), [key.publicKey])).toEqual(REJECTED);
+  });
+});
+
+describe("an altered manifest", () => {
+  it("is rejected with any byte of its file changed (property)", async () => {
     const file = await signManifest(manifest, [key]);
     await fc.assert(
       fc.asyncProperty(
@@ -74,16 +94,14 @@ describe("a signed manifest", () => {
         fc.integer({ min: 1, max: 255 }),
         async (at, change) => {
           const altered = file.map((byte, index) => (index === at ? byte ^ change : byte));
-          expect(await openEnvelope(altered, [key.publicKey])).toEqual({
-            problem: expect.any(String),
-          });
+          expect(await openEnvelope(altered, [key.publicKey])).toEqual(REJECTED);
         },
       ),
-      { numRuns: 2_000 },
+      { numRuns: propertyRuns(2_000) },
     );
   });
 
-  it("is refused cut short, run on, or with white space that JSON allows", async () => {
+  it("is rejected if it is truncated, extended, or formatted differently", async () => {
     const file = new TextDecoder().decode(await signManifest(manifest, [key]));
     const spaced = JSON.stringify(JSON.parse(file), undefined, 1);
     const doubled = file.replace('"signatures"', '"payload":"e30=","signatures"');
@@ -98,62 +116,40 @@ describe("a signed manifest", () => {
       "{}",
       new TextDecoder().decode(manifest),
     ]) {
-      expect(await openEnvelope(bytes(altered), [key.publicKey]), altered.slice(0, 60)).toEqual({
-        problem: "it is not signed",
-      });
+      expect(await openEnvelope(bytes(altered), [key.publicKey]), altered.slice(0, 60)).toEqual(
+        REJECTED,
+      );
     }
   });
 
-  it("is refused as something else that the same key has signed", async () => {
+  it("is rejected with another payload type", async () => {
     const envelope = JSON.parse(new TextDecoder().decode(await signManifest(manifest, [key])));
     const file = bytes(
       `${JSON.stringify({ ...envelope, payloadType: "application/vnd.in-toto+json" })}\n`,
     );
-    expect(await openEnvelope(file, [key.publicKey])).toEqual({ problem: "it is not signed" });
+    expect(await openEnvelope(file, [key.publicKey])).toEqual(REJECTED);
   });
 
-  it("is as large as a manifest may be, or refused in no time", async () => {
-    const large = new Uint8Array(780_000).fill(65);
-    const file = await signManifest(large, [key]);
-    expect(await openEnvelope(file, [key.publicKey])).toMatchObject({ signedBy: [key.id] });
-    const cut = file.subarray(0, -3);
-    const startedAtMs = performance.now();
-    expect(await openEnvelope(cut, [key.publicKey])).toEqual({ problem: "it is not signed" });
-    expect(performance.now() - startedAtMs).toBeLessThan(2_000);
-  });
-
-  it("takes at most eight signatures", async () => {
-    const many = (count: number) =>
-      signManifest(
-        manifest,
-        Array.from({ length: count }, () => key),
-      );
-    expect(await openEnvelope(await many(8), [key.publicKey])).toMatchObject({ manifest });
-    expect(await openEnvelope(await many(9), [key.publicKey])).toEqual({
-      problem: "it is not signed",
-    });
-  });
-
-  it("is refused where an unknown key signs in a trusted one's name", async () => {
+  it("is rejected if an unknown key signs under a trusted key's id", async () => {
     const forged = await signManifest(manifest, [{ ...other, id: key.id }]);
     expect(await openEnvelope(forged, [key.publicKey])).toEqual({
-      problem: `the signature by ${key.id} is of something else`,
+      problem: expect.stringContaining(key.id),
     });
   });
 });
 
 describe("keys", () => {
-  it("are those of RFC 8032", async () => {
-    const read = await parseSigningKey(RFC_8032.pkcs8);
-    expect(Buffer.from(read?.publicKey ?? "")).toEqual(RFC_8032.publicKey);
+  it("match the test vector of RFC 8032", async () => {
+    const parsed = await parseSigningKey(RFC_8032.pkcs8);
+    expect(Buffer.from(parsed?.publicKey ?? "")).toEqual(RFC_8032.publicKey);
   });
 
-  it("are read as PEM, as others make it, too", async () => {
+  it("are parsed from PEM, also of other tools", async () => {
     const { privateKey, publicKey } = generateKeyPairSync("ed25519");
-    const read = await parseSigningKey(
+    const parsed = await parseSigningKey(
       privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
     );
-    expect(Buffer.from(read?.publicKey ?? "")).toEqual(
+    expect(Buffer.from(parsed?.publicKey ?? "")).toEqual(
       publicKey.export({ type: "spki", format: "der" }).subarray(-32),
     );
     expect(await generateSigningKey()).toMatch(
@@ -162,14 +158,14 @@ describe("keys", () => {
   });
 
   it.each([
-    ["", "nothing"],
-    ["nonsense!", "no base64"],
-    [Buffer.alloc(48).toString("base64"), "no PKCS #8"],
-  ])("are not read from %j: %s", async (text) => {
+    ["", "empty"],
+    ["nonsense!", "not base64"],
+    [Buffer.alloc(48).toString("base64"), "not PKCS #8"],
+  ])("are not parsed from %j: %s", async (text) => {
     expect(await parseSigningKey(text)).toBeUndefined();
   });
 
-  it("of another algorithm are not read", async () => {
+  it("are not parsed if they are of another algorithm", async () => {
     const { privateKey } = generateKeyPairSync("x25519");
     expect(
       await parseSigningKey(privateKey.export({ type: "pkcs8", format: "pem" }).toString()),
@@ -178,18 +174,18 @@ describe("keys", () => {
 });
 
 describe("EDGETIER_TRUSTED_KEYS", () => {
-  const read = (text: string) =>
+  const parse = (text: string) =>
     parseConfig(z.object(trustVariableSchemas), { EDGETIER_TRUSTED_KEYS: text })
       .EDGETIER_TRUSTED_KEYS;
 
-  it("has public keys with commas between them", () => {
+  it("has comma-separated public keys", () => {
     const both = [key.publicKey, other.publicKey];
-    expect(read(formatPublicKeys(both))).toEqual(both);
-    expect(read(formatPublicKeys(both).replace(",", " , "))).toEqual(both);
-    expect(read("")).toBeUndefined();
+    expect(parse(formatPublicKeys(both))).toEqual(both);
+    expect(parse(formatPublicKeys(both).replace(",", " , "))).toEqual(both);
+    expect(parse("")).toBeUndefined();
   });
 
-  it("is refused with one that is none, rather than trusting the others, or all", () => {
+  it("is rejected as a whole if one key is invalid", () => {
     const good = formatPublicKeys([key.publicKey]);
     for (const text of [
       ",",
@@ -200,7 +196,12 @@ describe("EDGETIER_TRUSTED_KEYS", () => {
       "none",
       RFC_8032.pkcs8,
     ]) {
-      expect(() => read(text), text).toThrow("EDGETIER_TRUSTED_KEYS: must be public keys");
+      expect(() => parse(text), text).toThrow(
+        expect.objectContaining({
+          code: "invalid_configuration",
+          detail: expect.stringContaining("EDGETIER_TRUSTED_KEYS"),
+        }),
+      );
     }
   });
 });

@@ -1,4 +1,4 @@
-// Every driver against the contract; the S3 drivers against a real S3.
+// Runs the contract for every driver, and uses a real S3 for the S3 drivers.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,5 @@
-// Publishing: repeatable, safe beside other publishers, and invisible until it is complete.
+// Tests publishing: it is idempotent, safe with concurrent publishers, and invisible until it is complete. This file exceeds
+// 300 lines because all groups share one set of sources and fixtures.
 import { describe, expect, it } from "vitest";
 import { EdgeTierError } from "../../src/core/errors.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
@@ -64,7 +65,7 @@ describe("publishModel", () => {
       expect((await store.readArtifact(ref)).byteLength).toBe(ref.size);
   });
 
-  it("changes nothing when the same content is published again", async () => {
+  it("has no effect for unchanged content", async () => {
     const { objects, store } = setUp();
     await publishModel(store, createSource());
     const before = await objects.list("");
@@ -77,7 +78,7 @@ describe("publishModel", () => {
     expect(await objects.list("")).toEqual(before);
   });
 
-  it("makes a new version of new content, and moves the alias", async () => {
+  it("creates a new version for new content, and moves the alias", async () => {
     const { store } = setUp();
     await publishModel(store, createSource("a"));
     expect(await publishModel(store, createSource("b"))).toMatchObject({
@@ -91,8 +92,10 @@ describe("publishModel", () => {
     };
     expect(await publishModel(store, figures)).toMatchObject({ version: 3, uploadedBytes: 0 });
   });
+});
 
-  it("gives another alias to the content that is there, and keeps the first", async () => {
+describe("the alias of a published model", () => {
+  it("is added to existing content, and does not affect other aliases", async () => {
     const { store } = setUp();
     await publishModel(store, createSource());
     expect(await publishModel(store, createSource(), { alias: "canary" })).toMatchObject({
@@ -103,7 +106,7 @@ describe("publishModel", () => {
     expect((await store.readAliases("sample"))?.aliases).toEqual({ stable: 1, canary: 1 });
   });
 
-  it("finds the content in the aliased version even when a newer one exists", async () => {
+  it("stays at the version with the same content even if a newer one exists", async () => {
     const { store } = setUp();
     await publishModel(store, createSource("a"));
     await publishModel(store, createSource("b"), { alias: "canary" });
@@ -114,14 +117,22 @@ describe("publishModel", () => {
     expect((await store.readAliases("sample"))?.aliases).toEqual({ stable: 1, canary: 2 });
   });
 
-  it("keeps the weight of an alias", async () => {
+  it("remembers its previous versions", async () => {
+    const { store } = setUp();
+    for (const seed of ["a", "b", "c"]) await publishModel(store, createSource(seed));
+    expect((await store.readAliases("sample"))?.aliases).toEqual({
+      stable: { version: 3, previous: [2, 1] },
+    });
+  });
+
+  it("keeps its weight", async () => {
     const { store } = setUp();
     await publishModel(store, createSource("a"));
-    const read = await store.readAliases("sample");
+    const stored = await store.readAliases("sample");
     await store.writeAliases(
       "sample",
       { stable: 1, canary: { version: 1, weight: 0.05 } },
-      read?.etag,
+      stored?.etag,
     );
     await publishModel(store, createSource("b"), { alias: "canary" });
     expect((await store.readAliases("sample"))?.aliases).toEqual({
@@ -129,28 +140,45 @@ describe("publishModel", () => {
       canary: { version: 2, weight: 0.05, previous: [1] },
     });
   });
+});
 
-  it("lets publishers of different content at once all succeed, the alias at the latest", async () => {
+describe("concurrent publishers", () => {
+  it("all succeed with different content, and the alias names the latest version", async () => {
     const { store } = setUp();
     const results = await Promise.all(
       ["a", "b", "c", "d"].map((seed) => publishModel(store, createSource(seed))),
     );
-    expect(results.map((one) => one.version).sort()).toEqual([1, 2, 3, 4]);
+    expect(results.map(({ version }) => version).sort()).toEqual([1, 2, 3, 4]);
     expect((await store.readAliases("sample"))?.aliases).toMatchObject({ stable: { version: 4 } });
   });
 
-  it("makes one version where the same content is published twice at once", async () => {
+  it("create one version of the same content", async () => {
     const { store } = setUp();
     const results = await Promise.all([
       publishModel(store, createSource()),
       publishModel(store, createSource()),
     ]);
-    expect(results.map((one) => one.version)).toEqual([1, 1]);
-    expect(results.map((one) => one.outcome).sort()).toEqual(["published", "unchanged"]);
+    expect(results.map(({ version }) => version)).toEqual([1, 1]);
+    expect(results.map(({ outcome }) => outcome).sort()).toEqual(["published", "unchanged"]);
     expect(await store.listVersions("sample")).toEqual([1]);
   });
 
-  it("is invisible when it breaks off before the manifest, and completes when repeated", async () => {
+  it("fail with the conflict if others always win", async () => {
+    const { objects, store } = setUp();
+    const losing: ObjectStore = {
+      ...objects,
+      put: async (key, ...rest) =>
+        key.endsWith("aliases.json") ? { kind: "precondition-failed" } : objects.put(key, ...rest),
+    };
+    await expect(publishModel(createModelStore(losing), createSource())).rejects.toMatchObject({
+      code: "alias_conflict",
+    });
+    expect(await store.listVersions("sample")).toEqual([1]);
+  });
+});
+
+describe("interrupted publishing", () => {
+  it("is invisible before the manifest is written, and completes when repeated", async () => {
     const { objects, store } = setUp();
     let writes = 0;
     const failing: ObjectStore = {
@@ -171,7 +199,7 @@ describe("publishModel", () => {
     });
   });
 
-  it("moves the alias when a run that broke off before it is repeated", async () => {
+  it("moves the alias when it is repeated", async () => {
     const { objects, store } = setUp();
     const failing: ObjectStore = {
       ...objects,
@@ -189,8 +217,10 @@ describe("publishModel", () => {
       aliasMoved: true,
     });
   });
+});
 
-  it("publishes past a damaged manifest, and repairs a damaged artifact", async () => {
+describe("publishing over damaged or missing data", () => {
+  it("skips a damaged manifest, and repairs a damaged artifact", async () => {
     const { objects, store } = setUp();
     await publishModel(store, createSource());
     await objects.put(
@@ -213,20 +243,7 @@ describe("publishModel", () => {
     expect((await store.readArtifact(ref)).byteLength).toBe(ref.size);
   });
 
-  it("gives up with the conflict when others always win", async () => {
-    const { objects, store } = setUp();
-    const unlucky: ObjectStore = {
-      ...objects,
-      put: async (key, ...rest) =>
-        key.endsWith("aliases.json") ? { kind: "precondition-failed" } : objects.put(key, ...rest),
-    };
-    await expect(publishModel(createModelStore(unlucky), createSource())).rejects.toMatchObject({
-      code: "alias_conflict",
-    });
-    expect(await store.listVersions("sample")).toEqual([1]);
-  });
-
-  it("names a file that is missing, before it writes anything", async () => {
+  it("rejects a project with a missing file, before any write", async () => {
     const { objects, store } = setUp();
     const publishing = publishModel(store, {
       project: sampleProject,
@@ -237,15 +254,7 @@ describe("publishModel", () => {
     expect(await objects.list("")).toEqual([]);
   });
 
-  it("remembers what the alias named before", async () => {
-    const { store } = setUp();
-    for (const seed of ["a", "b", "c"]) await publishModel(store, createSource(seed));
-    expect((await store.readAliases("sample"))?.aliases).toEqual({
-      stable: { version: 3, previous: [2, 1] },
-    });
-  });
-
-  it("writes an artifact again that was taken for garbage meanwhile", async () => {
+  it("rewrites an artifact that garbage collection deletes concurrently", async () => {
     const { objects, store } = setUp();
     await publishModel(store, createSource("a"));
     const labels = storeLayout.artifact(
@@ -254,7 +263,7 @@ describe("publishModel", () => {
     const collecting: ObjectStore = {
       ...objects,
       async put(key, ...rest) {
-        if (key.endsWith("2.json")) await objects.delete(labels); // was there when the publisher looked
+        if (key.endsWith("2.json")) await objects.delete(labels); // existed when the publisher checked
         return await objects.put(key, ...rest);
       },
     };
@@ -273,7 +282,7 @@ describe("provenance", () => {
     git: { commit: "cd".repeat(20), isModified: false },
   };
 
-  it("is the project's own, and how it was published", async () => {
+  it("combines the project's own with the publishing record", async () => {
     const { store } = setUp();
     await publishModel(store, createSource(), { publishing });
     expect((await store.readManifest("sample", 1))?.provenance).toEqual({
@@ -282,7 +291,7 @@ describe("provenance", () => {
     });
   });
 
-  it("makes no new version by itself", async () => {
+  it("of publishing alone does not create a new version", async () => {
     const { store } = setUp();
     await publishModel(store, createSource(), { publishing });
     const later = { ...publishing, git: { commit: "ef".repeat(20), isModified: true } };
@@ -304,7 +313,7 @@ describe("provenance", () => {
     });
   });
 
-  it("says what the project says, where both say it", async () => {
+  it("of the project takes precedence", async () => {
     const { store } = setUp();
     await publishModel(
       store,
@@ -319,7 +328,7 @@ describe("provenance", () => {
 });
 
 describe("publishing with signatures", () => {
-  it("signs a version anew that another key has signed, or none", async () => {
+  it("creates a new version of content that is unsigned or signed with another key", async () => {
     const { objects, store } = setUp();
     const [first, second] = await Promise.all([createTestSigningKey(), createTestSigningKey()]);
     const publisher = (key: SigningKey) =>

@@ -1,4 +1,4 @@
-// A region tier that resumes an edge tier, in projects and manifests: what is taken, what is refused, and which files it names.
+// Tests region tiers that resume an edge tier, in projects and manifests: valid and invalid ones, and their files.
 import { expect, it } from "vitest";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import {
@@ -16,7 +16,7 @@ async function publishResumingModel(): Promise<ClassificationManifest> {
   const store = createModelStore(createMemoryObjectStore());
   await publishStagedModel(store);
   const manifest = await store.readManifest("staged", 1);
-  if (manifest?.task !== "image-classification") throw new TypeError("not what was published");
+  if (manifest?.task !== "image-classification") throw new TypeError("the manifest is missing");
   return manifest;
 }
 
@@ -34,7 +34,7 @@ it("is published with its graph among the artifacts", async () => {
   ).toBe(3);
 });
 
-it("need not be there: manifests from before it are read as they are", async () => {
+it("is optional, so that older manifests stay valid", async () => {
   const manifest = await publishResumingModel();
   const before = {
     ...manifest,
@@ -44,22 +44,22 @@ it("need not be there: manifests from before it are read as they are", async () 
 });
 
 const activation = { name: "activation", datatype: "UINT8", shape: [-1, 3, 1, 1] };
-it.each<[what: string, edit: (tier: Tier) => object, problem: RegExp]>([
+it.each<[description: string, edit: (tier: Tier) => object, problem: RegExp]>([
   [
     "an edge tier that resumes",
     (tier) =>
       tier.place === "edge"
         ? { resumes: { tier: "edge", graph: "rest.onnx", inputs: [activation] } }
         : {},
-    /only a region tier resumes/,
+    /only a region tier/,
   ],
   [
-    "a tier that is not there",
+    "an unknown tier",
     (tier) =>
       tier.place === "region"
         ? { resumes: { tier: "other", graph: "rest.onnx", inputs: [activation] } }
         : {},
-    /only an edge tier/,
+    /only from an edge tier/,
   ],
   [
     "a tensor that the edge tier does not have",
@@ -90,7 +90,7 @@ it.each<[what: string, edit: (tier: Tier) => object, problem: RegExp]>([
     /resumes with activation/,
   ],
   [
-    "nothing but what the tier takes itself",
+    "only its own inputs",
     (tier) =>
       tier.place === "region"
         ? {
@@ -101,9 +101,9 @@ it.each<[what: string, edit: (tier: Tier) => object, problem: RegExp]>([
             },
           }
         : {},
-    /resumes with nothing/,
+    /at least one output/,
   ],
-])("refuses %s", (_what, edit, problem) => {
+])("rejects %s", (_description, edit, problem) => {
   const { project } = stagedProject();
   const tiers = project.tiers.map((tier) => ({ ...tier, ...edit(tier) }));
   expect(

@@ -1,4 +1,4 @@
-// What the S3 drivers make of a store that fails: one error with the reason, quickly, and never half an artifact.
+// Tests the S3 drivers with a failing store: they report one error with the reason, and never return a partial artifact.
 import type { RequestListener } from "node:http";
 import { afterEach, describe, expect, it } from "vitest";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
@@ -23,6 +23,7 @@ const drivers: [string, (options: S3Options) => ObjectStore][] = [
   ["s3-fetch", createS3FetchObjectStore],
 ];
 
+// oxlint-disable-next-line max-lines-per-function -- both drivers run all cases against one server, which the describe owns
 describe.each(drivers)("%s", (_, create) => {
   let server: TestHttpServer | undefined;
   afterEach(async () => {
@@ -36,12 +37,12 @@ describe.each(drivers)("%s", (_, create) => {
     accessKeyId: "id",
     secretAccessKey: "secret",
   };
-  async function storeAnswering(answer: RequestListener, timeoutMs = 5_000): Promise<ObjectStore> {
-    server = await startTestHttpServer(answer);
+  async function createStore(respond: RequestListener, timeoutMs = 5_000): Promise<ObjectStore> {
+    server = await startTestHttpServer(respond);
     return create({ ...options, endpoint: server.url, timeoutMs });
   }
-  /** Why each of the operations says that the store is unavailable. */
-  async function reasonsOf(store: ObjectStore): Promise<unknown[]> {
+  /** Calls each operation, and collects the details of its model_store_unavailable errors. */
+  async function collectReasons(store: ObjectStore): Promise<unknown[]> {
     const calls = [
       store.get("k"),
       store.exists("k"),
@@ -57,26 +58,24 @@ describe.each(drivers)("%s", (_, create) => {
     );
   }
 
-  it("tells that the connection was refused, within two seconds", async () => {
+  it("reports a closed port", async () => {
     const store = create({ ...options, endpoint: await getUnreachableUrl() });
-    const startedAt = performance.now();
-    expect(await reasonsOf(store)).toEqual(
+    expect(await collectReasons(store)).toEqual(
       Array.from({ length: 5 }, () => expect.stringContaining("ECONNREFUSED")),
     );
-    expect(performance.now() - startedAt).toBeLessThan(2_000);
   });
 
-  it.each([403, 500, 503])("tells that it answered %i", async (status) => {
-    const store = await storeAnswering((_request, response) =>
+  it.each([403, 500, 503])("reports the status %i", async (status) => {
+    const store = await createStore((_request, response) =>
       response.writeHead(status).end(xmlError("Nope")),
     );
-    expect(await reasonsOf(store)).toEqual(
+    expect(await collectReasons(store)).toEqual(
       Array.from({ length: 5 }, () => expect.stringContaining(`${status}`)),
     );
   });
 
-  it("gives the code of the refusal", async () => {
-    const store = await storeAnswering((_request, response) =>
+  it("reports S3's error code", async () => {
+    const store = await createStore((_request, response) =>
       response.writeHead(403).end(xmlError("SignatureDoesNotMatch")),
     );
     await expect(store.get("k")).rejects.toMatchObject({
@@ -84,13 +83,13 @@ describe.each(drivers)("%s", (_, create) => {
     });
   });
 
-  it("takes 404 for a missing object, but not for a missing bucket", async () => {
-    const store = await storeAnswering(respondNoSuchKey);
+  it("distinguishes a missing object from a missing bucket", async () => {
+    const store = await createStore(respondNoSuchKey);
     expect(await store.get("k")).toBeUndefined();
     expect(await store.exists("k")).toBe(false);
     await store.delete("k");
     await server?.stop();
-    const bucketless = await storeAnswering((_request, response) =>
+    const bucketless = await createStore((_request, response) =>
       response.writeHead(404).end(xmlError("NoSuchBucket")),
     );
     await expect(bucketless.get("k")).rejects.toMatchObject({
@@ -99,8 +98,8 @@ describe.each(drivers)("%s", (_, create) => {
     });
   });
 
-  it("does not take the 404 of something on the way for a missing object", async () => {
-    const store = await storeAnswering((_request, response) =>
+  it("does not mistake a proxy's 404 for a missing object", async () => {
+    const store = await createStore((_request, response) =>
       response.writeHead(404, { "content-type": "text/html" }).end("<html>not found</html>"),
     );
     await expect(store.get("k")).rejects.toMatchObject({
@@ -110,10 +109,10 @@ describe.each(drivers)("%s", (_, create) => {
   });
 
   it.each([404, 409, 412])(
-    "takes %i to a conditional put for a condition that does not hold",
+    "treats the status %i of a conditional put as a failed condition",
     async (status) => {
       const code = status === 404 ? "NoSuchKey" : "PreconditionFailed";
-      const store = await storeAnswering((_request, response) =>
+      const store = await createStore((_request, response) =>
         response.writeHead(status).end(xmlError(code)),
       );
       expect(
@@ -122,25 +121,20 @@ describe.each(drivers)("%s", (_, create) => {
     },
   );
 
-  it("sends the condition, the type and the bytes", async () => {
-    const seen: unknown[] = [];
-    const store = await storeAnswering(async (request, response) => {
+  it("sends the condition, the media type and the bytes", async () => {
+    const requests: unknown[] = [];
+    const store = await createStore(async (request, response) => {
       let body = "";
       for await (const chunk of request) body += chunk;
-      const {
-        "if-none-match": absent,
-        "if-match": match,
-        "content-type": type,
-        authorization = "",
-      } = request.headers;
-      seen.push([
-        request.method,
-        request.url?.split("?")[0],
-        absent ?? match,
-        type,
+      const { headers, method, url } = request;
+      requests.push({
+        method,
+        path: url?.split("?")[0],
+        condition: headers["if-none-match"] ?? headers["if-match"],
+        mediaType: headers["content-type"],
         body,
-        authorization.split(" ")[0],
-      ]);
+        authorization: headers.authorization?.split(" ")[0],
+      });
       response.writeHead(200, { etag: '"new"' }).end();
     });
     expect(
@@ -157,23 +151,27 @@ describe.each(drivers)("%s", (_, create) => {
       { kind: "etag", etag: '"old"' },
       "application/json",
     );
-    expect(seen).toEqual([
-      ["PUT", "/models/a/b.json", "*", "application/json", "{}", "AWS4-HMAC-SHA256"],
-      ["PUT", "/models/a/b.json", '"old"', "application/json", "[]", "AWS4-HMAC-SHA256"],
+    const common = {
+      method: "PUT",
+      path: "/models/a/b.json",
+      mediaType: "application/json",
+      authorization: "AWS4-HMAC-SHA256",
+    };
+    expect(requests).toEqual([
+      { ...common, condition: "*", body: "{}" },
+      { ...common, condition: '"old"', body: "[]" },
     ]);
   });
 
-  it("gives up on a store that never answers", async () => {
-    const store = await storeAnswering(() => {}, 200);
-    const startedAt = performance.now();
+  it("times out if the store never responds", async () => {
+    const store = await createStore(() => {}, 200);
     await expect(store.get("k")).rejects.toMatchObject({ code: "model_store_unavailable" });
-    expect(performance.now() - startedAt).toBeLessThan(3_000);
   });
 
-  it("gives up when the caller does, before and within the body", async () => {
-    const store = await storeAnswering((request, response) => {
+  it("stops when the caller aborts, before and within the body", async () => {
+    const store = await createStore((request, response) => {
       if (request.url?.includes("never") === true) return;
-      response.writeHead(200, { "content-length": "1000" }).write("x".repeat(10)); // and then silence
+      response.writeHead(200, { "content-length": "1000" }).write("x".repeat(10)); // the rest never arrives
     });
     await expect(store.get("never", AbortSignal.timeout(100))).rejects.toMatchObject({
       code: "model_store_unavailable",
@@ -183,20 +181,20 @@ describe.each(drivers)("%s", (_, create) => {
     ).rejects.toMatchObject({ code: "model_store_unavailable" });
   });
 
-  it("refuses a body that is cut off half-way", async () => {
-    const store = await storeAnswering((_request, response) => {
+  it("rejects a truncated body", async () => {
+    const store = await createStore((_request, response) => {
       response.writeHead(200, { "content-length": "1000", etag: '"e"' });
       response.write("x".repeat(500), () => response.destroy());
     });
     await expect(createModelStore(store).readArtifact(ARTIFACT)).rejects.toMatchObject({
       code: "model_store_unavailable",
-      detail: expect.stringContaining("broke off"),
+      detail: expect.stringContaining("connection"),
     });
   });
 
-  it("stops reading a body that runs on for ever", async () => {
+  it("stops reading an endless body", async () => {
     let sent = 0;
-    const store = await storeAnswering((_request, response) => {
+    const store = await createStore((_request, response) => {
       response.writeHead(200, { etag: '"e"' });
       const timer = setInterval(
         () => response.write("x".repeat(10_000), () => (sent += 10_000)),
@@ -210,16 +208,16 @@ describe.each(drivers)("%s", (_, create) => {
     expect(sent).toBeLessThan(5_000_000);
   });
 
-  it("follows a list over its pages, with XML entities and odd keys", async () => {
-    const asked: (string | null)[] = [];
-    const store = await storeAnswering((request, response) => {
+  it("reads all pages of a list, with XML entities in keys", async () => {
+    const tokens: (string | null)[] = [];
+    const store = await createStore((request, response) => {
       const query = new URL(request.url ?? "", "http://x").searchParams;
-      asked.push(query.get("continuation-token"));
-      const more = query.get("continuation-token") === null;
-      const next = more
+      tokens.push(query.get("continuation-token"));
+      const isFirstPage = query.get("continuation-token") === null;
+      const next = isFirstPage
         ? "<IsTruncated>true</IsTruncated><NextContinuationToken>to+k/en==</NextContinuationToken>"
         : "<IsTruncated>false</IsTruncated>";
-      const key = more ? "p/b&amp;c" : "p/a";
+      const key = isFirstPage ? "p/b&amp;c" : "p/a";
       response.end(
         `<?xml version="1.0"?><ListBucketResult><Contents><Key>${key}</Key><LastModified>2026-11-21T10:00:00.000Z</LastModified><Size>1</Size></Contents>${next}</ListBucketResult>`,
       );
@@ -229,11 +227,11 @@ describe.each(drivers)("%s", (_, create) => {
       { key: "p/a", size: 1, modifiedAtMs },
       { key: "p/b&c", size: 1, modifiedAtMs },
     ]);
-    expect(asked).toEqual([null, "to+k/en=="]);
+    expect(tokens).toEqual([null, "to+k/en=="]);
   });
 
-  it("refuses a list that does not tell how old its objects are", async () => {
-    const store = await storeAnswering((_request, response) =>
+  it("rejects a list without modification times", async () => {
+    const store = await createStore((_request, response) =>
       response.end(
         `<?xml version="1.0"?><ListBucketResult><Contents><Key>k</Key><Size>1</Size></Contents></ListBucketResult>`,
       ),

@@ -1,5 +1,5 @@
-// A model of two tiers that tells which of red, green and blue an image has most of: sure of a plain colour, unsure of a grey
-// one. No imports from Node: suites in workerd use it too.
+// A model of two tiers that classifies an image's dominant channel: confident on a plain color, not on a gray
+// one. It imports nothing from Node, because suites in workerd use it too.
 import { modelProjectSchema } from "../../src/registry/manifest.ts";
 import { publishModel, type PublishSource } from "../../src/registry/publish.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";

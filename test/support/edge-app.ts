@@ -34,12 +34,12 @@ import { publishToyModel } from "./toy-model.ts";
 export interface EdgeUnderTest {
   readonly app: ReturnType<typeof createApp>;
   readonly store: ModelStore;
-  /** That it lies on. */
+  /** The object store below the model store. */
   readonly objectStore: ObjectStore;
   readonly clock: ManualClock;
   /** Requests that reached the region. */
   readonly regionRequests: RegionRequest[];
-  /** What was passed on to the region as it came, and its questions after a model's readiness. */
+  /** Requests forwarded to the region unchanged, and readiness requests. */
   readonly forwardedRequests: Request[];
   /** The region's answer to those. */
   createRegionResponse: () => Response;
@@ -50,7 +50,7 @@ export interface EdgeUnderTest {
   disconnectAggregator(): void;
   /** Log records. */
   readonly logRecords: Readonly<Record<string, unknown>>[];
-  /** What the region does from now on. */
+  /** Behavior of the region from now on. */
   regionBehavior: "up" | "down" | "hangs";
   /** Whether the region has more to do than it can. */
   isRegionSaturated: boolean;
@@ -78,11 +78,11 @@ export interface EdgeUnderTestOptions {
   readonly withoutMetrics?: boolean;
   /** In place of the one that a test can break. */
   readonly regions?: readonly PooledRegion[];
-  /** Of one request for embeddings. */
+  /** Token limit of one embeddings request. */
   readonly maxTokens?: number;
-  /** What the region's graphs give, in place of labels. */
+  /** Outputs of the region's graphs, instead of labels. */
   readonly computeRegionOutputs?: (request: RegionRequest) => NamedTensors;
-  /** What is in its store is signed with this key, and nothing else is trusted. */
+  /** Signs everything in its store; only this key is trusted. */
   readonly signingKey?: SigningKey;
   /** The share of requests whose early exits are checked, one request at a time; 0 by default. */
   readonly driftShare?: number;

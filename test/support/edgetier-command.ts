@@ -79,7 +79,11 @@ export interface CommandFailure {
   readonly remedy: string;
 }
 
-export const parseFailure = ({ code: exitCode, stdout, stderr }: CommandResult): CommandFailure => ({
+export const parseFailure = ({
+  code: exitCode,
+  stdout,
+  stderr,
+}: CommandResult): CommandFailure => ({
   ...JSON.parse(stderr.trim().split("\n").at(-1) ?? ""),
   exitCode,
   stdout,

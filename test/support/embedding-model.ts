@@ -9,7 +9,7 @@ import { json, tinyTokenizer } from "../fixtures/tiny-tokenizer.ts";
 export const DIMENSIONS = 4;
 export const MAX_TOKENS_PER_TEXT = 8;
 export const MAX_TEXT_BYTES = 100;
-/** By token id: [PAD], which must not count, [UNK], [CLS], [SEP], good, bad, great, ##ly. */
+/** Vectors by token id: [PAD] (which must not count), [UNK], [CLS], [SEP], good, bad, great, ##ly. */
 const TABLE = [
   [99, 99, 99, 99],
   [0, 0, 0, 0],
@@ -119,7 +119,7 @@ export async function publishEmbeddingModel(
   await publishModel(store, embeddingProject(options));
 }
 
-/** Of length 1. */
+/** A unit vector. */
 export function unit(...numbers: readonly number[]): number[] {
   const length = Math.hypot(...numbers);
   return numbers.map((one) => one / length);

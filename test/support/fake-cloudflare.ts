@@ -1,5 +1,5 @@
-// What of Cloudflare's API wrangler needs to deploy: scripts with versions, deployments and secrets. The version that is
-// deployed runs in a real workerd, behind one address.
+// The part of Cloudflare's API that wrangler needs for deployments: scripts with versions, deployments and secrets. The
+// deployed version runs in a real workerd, behind one address.
 import { randomUUID } from "node:crypto";
 import {
   createServer,
@@ -31,7 +31,7 @@ interface Deployment {
 export interface FakeCloudflare {
   /** For the program that runs wrangler. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Of the Worker that is deployed: 503 before there is one. */
+  /** Address of the deployed Worker; answers 503 before the first deployment. */
   readonly workerUrl: string;
   /** Every call that changed something, as `PUT /…/scripts/edgetier`. */
   readonly changes: readonly string[];
@@ -152,7 +152,7 @@ export async function startFakeCloudflare(
     if (under === null)
       return { status: 404, code: 7003, message: `the fake knows no ${method} ${path}` };
     const what = under[1] ?? "";
-    // It has all assets already: what is deployed here is asked for the API alone.
+    // All assets count as uploaded, because tests call only the API.
     if (method === "POST" && what === "/assets-upload-session")
       return ok({ jwt: "no-asset-is-missing", buckets: [] });
     if (method === "PUT" && what === "") {

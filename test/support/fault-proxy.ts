@@ -5,7 +5,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { seededRandom } from "../../src/toolchain/seeded-random.ts";
 
-/** What happens to requests. With `matching`, to those alone whose "<method> <path>" it matches. */
+/** The fault injected into requests; with `matching`, only into requests whose "<method> <path>" matches. */
 export type Fault = { readonly matching?: RegExp } & (
   | { readonly kind: "none" }
   /** Resets connections, without `matching` open ones too. */
@@ -29,7 +29,7 @@ export type Fault = { readonly matching?: RegExp } & (
 );
 
 export interface ReceivedRequest {
-  /** By `performance.now()`. */
+  /** Time of `performance.now()`. */
   readonly atMs: number;
   readonly method: string;
   readonly path: string;
@@ -53,13 +53,13 @@ export interface FaultProxy {
   readonly receivedRequests: readonly ReceivedRequest[];
   /** Requests whose client left before it had its answer, since the last `clearHistory`. */
   readonly disconnectCount: number;
-  /** The last request with a body that was passed on, for whoever wants to send it again. */
+  /** The last forwarded request with a body, for replays. */
   readonly lastForwardedRequest: CapturedRequest | undefined;
   clearHistory(): void;
   close(): Promise<void>;
 }
 
-/** Of one connection only, and so not passed on. */
+/** Hop-by-hop headers, which are not forwarded. */
 const HOP_BY_HOP = new Set(["connection", "keep-alive", "expect"]);
 /** Longer than clients keep connections, so that none meets one that is just being closed. */
 const KEEP_ALIVE_MS = 75_000;
@@ -226,7 +226,7 @@ function resetConnection(outgoing: ServerResponse): void {
   outgoing.socket?.resetAndDestroy();
 }
 
-/** Names and values in turn, as `rawHeaders` has them. */
+/** Alternating names and values, as in `rawHeaders`. */
 function withoutHopByHopHeaders(raw: readonly string[]): string[] {
   return raw.filter((_, index) => !HOP_BY_HOP.has((raw[index - (index % 2)] ?? "").toLowerCase()));
 }

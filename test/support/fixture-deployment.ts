@@ -20,7 +20,7 @@ import {
 } from "./tensor-model.ts";
 import { embeddingProject } from "./embedding-model.ts";
 
-/** @param folder under dist/test: whoever imports the deployment names it */
+/** @param folder name under dist/test, which importers of the deployment use */
 export async function buildFixtureDeployment(folder: string): Promise<void> {
   const fixture = async (name: string) =>
     new Uint8Array(await readFile(join(PROJECT_ROOT, `test/fixtures/${name}.onnx`)));

@@ -1,4 +1,5 @@
-// Tensor models, two that take images, two that give vectors, and the toy on a whole system: a real S3, a region process, and the Worker in workerd.
+// A whole system with fixture models: a real S3, a region process, and the Worker in workerd. The models are tensor models, two image
+// models, two embedding models, and the toy.
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

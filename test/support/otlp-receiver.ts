@@ -1,7 +1,7 @@
-// A collector of traces: takes OTLP/HTTP in JSON, holds each message to OpenTelemetry's own schema, and keeps its spans.
+// A trace collector: accepts OTLP/HTTP in JSON, validates each message against OpenTelemetry's schema, and stores its spans.
 //
 // test/fixtures/otlp-trace.binpb is a FileDescriptorSet of opentelemetry-proto's common, resource, trace and trace_service (Apache-2.0), taken
-// from the serialised descriptors in the Python package opentelemetry-proto 1.45.2.
+// from the serialized descriptors in the Python package opentelemetry-proto 1.45.2.
 import { readFileSync } from "node:fs";
 import type { IncomingHttpHeaders } from "node:http";
 import { json } from "node:stream/consumers";
@@ -18,7 +18,7 @@ const files = fromBinary(
 for (const { messageType } of files.file) messageType.forEach(nameFields);
 const registry = createFileRegistry(files);
 
-/** What is serialised for Python leaves out the fields' names in JSON. */
+/** Adds the fields' JSON names, which Python's serialized descriptors omit. */
 function nameFields({ field, nestedType }: DescriptorProto): void {
   for (const one of field)
     one.jsonName = one.name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
@@ -84,7 +84,7 @@ export interface OtlpReceiver {
   /** All that came, as text, and the headers of each message. */
   readonly bodies: string[];
   readonly headers: IncomingHttpHeaders[];
-  /** What was wrong with messages. */
+  /** Validation errors of messages. */
   readonly errors: unknown[];
   /** 200 at first. */
   status: number;

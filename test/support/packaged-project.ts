@@ -1,5 +1,5 @@
-// The npm package as it is installed: what `npm pack` takes, in a folder of its own with its dependencies beside it (links to
-// this repository's, so that nothing is fetched), and the command as its users call it.
+// The installed npm package: the files of `npm pack` in a folder of their own, and the command as users call it. Dependencies are
+// links to this repository's, so that nothing is fetched.
 import { execFile, spawn } from "node:child_process";
 import { chmod, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -88,7 +88,7 @@ function parsePackOutput(stdout: string): [PackResult] {
   return [Object.values(answer as Record<string, PackResult>)[0] as PackResult];
 }
 
-/** What is installed in this repository beside the package itself, scopes opened. */
+/** Packages installed in this repository, except the package itself; scopes are expanded. */
 async function listDependencies(): Promise<string[]> {
   const names = (await readdir(join(PROJECT_ROOT, "node_modules"))).filter(
     (name) => !name.startsWith("."),

@@ -9,9 +9,9 @@ export interface SampleImage {
   readonly file: Uint8Array<ArrayBuffer>;
   readonly width: number;
   readonly height: number;
-  /** What Pillow makes of it: red, green and blue of each pixel. */
+  /** Pillow's pixels: red, green and blue of each. */
   readonly referencePixels: Uint8Array;
-  /** At 16 x 16, and as the largest part around the centre at 6 x 10. */
+  /** Pillow's pixels at 16 x 16, and of the largest center crop at 6 x 10. */
   readonly referenceResized:
     | { readonly stretched: Uint8Array; readonly covered: Uint8Array }
     | undefined;

@@ -8,8 +8,11 @@ export const SLOW_FILES = [
   "test/cli/deploy.test.ts", // packs the npm package and runs the real wrangler for each deployment
   "test/cli/npm-package.test.ts", // compiles and packs the npm package
   "test/cli/engine-commands.test.ts", // builds engines and snapshots for several sets of models
-  "test/toolchain/engine/build.test.ts", // builds engines
-  "test/toolchain/engine/validation.test.ts", // runs every model in the built engine and in the full one
+  "test/cli/model-calibrate.test.ts", // tests risk bounds on hundreds of resamples
+  "test/cli/start.test.ts", // starts the whole local system in child processes
+  "test/cli/start-state.test.ts", // starts the whole local system several times
+  "test/toolchain/engine/build-deployment.test.ts", // builds engines
+  "test/toolchain/engine/strip-to-models.test.ts", // runs models in a stripped engine and in the full one
 ];
 
 /** End-to-end files that are timed or fill the machine: they run one by one, after all others. */

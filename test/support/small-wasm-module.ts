@@ -15,7 +15,7 @@ const WAT = `(module
   (data (i32.const 32) "there")
   (start $begin)
   (func $begin (memory.init $greeting (i32.const 16) (i32.const 0) (i32.const 5)))
-  (func $initialise (export "initialise") (i32.store (i32.const 64) (i32.const 123)))
+  (func $initialize (export "initialize") (i32.store (i32.const 64) (i32.const 123)))
   (func $add (type $binary) (i32.add (local.get 0) (local.get 1)))
   (func $multiply (type $binary) (i32.mul (local.get 0) (local.get 1)))
   (func $subtract (type $binary) (i32.sub (local.get 0) (local.get 1)))
@@ -86,7 +86,7 @@ export function assemble(wat: string = WAT): Uint8Array<ArrayBuffer> {
 export interface SmallWasmInstance {
   readonly memory: WebAssembly.Memory;
   readonly exports: WebAssembly.Exports;
-  /** What it has called `log` with. */
+  /** Arguments of its calls of `log`. */
   readonly loggedValues: readonly number[];
   call(name: string, ...parameters: number[]): unknown;
 }

@@ -1,5 +1,5 @@
-// The model that tells colours (color-model.ts) with its graph cut in two: the edge answers by a head, and hands on 8-bit
-// pixels, or only their means, from which the region goes on. No imports from Node: suites in workerd use it too.
+// The color model (color-model.ts) with its graph cut in two. The edge answers by a head, and sends 8-bit
+// pixels or their means, from which the region resumes. It imports nothing from Node, because suites in workerd use it too.
 import { modelProjectSchema } from "../../src/registry/manifest.ts";
 import { publishModel, type PublishSource } from "../../src/registry/publish.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
@@ -19,7 +19,7 @@ export interface StagedModelOptions {
   /** `means` takes 3 bytes a row to hand on, `pixels` 192. */
   readonly cutAt?: "means" | "pixels";
   readonly deadlineMs?: number;
-  /** Of the graph that the region goes on with; another than the whole graph's shows that it was used. */
+  /** Gain of the graph that the region resumes; differs from the full graph's, to prove its use. */
   readonly suffixGain?: number;
 }
 

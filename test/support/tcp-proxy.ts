@@ -4,13 +4,13 @@ import type { AddressInfo } from "node:net";
 
 export interface TcpProxy {
   readonly url: string;
-  /** Where connections go; set it before the first one. */
+  /** Destination of connections; set it before the first one. */
   target: string;
   /** `resets` resets every connection, open ones too; `hangs` accepts and never answers. */
   behavior: "forwards" | "resets" | "hangs";
   /** Connections so far. */
   readonly connections: number;
-  /** That clients have sent through it so far. */
+  /** Bytes sent by clients so far. */
   readonly bytesSent: number;
   close(): Promise<void>;
 }

@@ -54,7 +54,7 @@ export async function createTestIssuer(algorithm: JwtAlgorithm, kid = "one"): Pr
 export const base64Url = (binary: string): string =>
   btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 
-/** Of a token that is valid for another minute. */
+/** Claims of a token that is valid for another minute. */
 export const createValidClaims = (nowMs: number, more: object = {}) => ({
   iss: ISSUER,
   aud: AUDIENCE,

@@ -1,5 +1,5 @@
-// A model of two tiers over test/fixtures/toy.onnx: "yes" and "no" are sure answers, "maybe" is an unsure yes, and any
-// other word is out of scope. No imports from Node: suites in workerd use it too.
+// A model of two tiers over test/fixtures/toy.onnx. "yes" and "no" are confident answers, "maybe" is an uncertain yes, and any
+// other word is out of scope. It imports nothing from Node, because suites in workerd use it too.
 import {
   aliasedVersion,
   type TextClassificationManifest,

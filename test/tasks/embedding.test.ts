@@ -1,4 +1,4 @@
-// The task of embedding models: what it takes as input, and how a graph's outputs become vectors.
+// Tests the embedding task: its inputs, and the conversion of a graph's outputs to vectors.
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { NamedTensors } from "../../src/core/tensor.ts";
@@ -14,7 +14,7 @@ const limits = { maxBytes: 16 };
 const [CLS, SEP, GOOD, BAD] = [2, 3, 4, 5];
 
 describe("an input", () => {
-  it("is a text or token ids, and the same from its bytes", () => {
+  it("is a text or token ids, and round-trips as bytes", () => {
     for (const [raw, input] of [
       ["good", { kind: "text", text: "good" }],
       [[4, 0, 2 ** 31 - 1], { kind: "tokens", ids: [4, 0, 2 ** 31 - 1] }],
@@ -24,7 +24,7 @@ describe("an input", () => {
     }
   });
 
-  it("has an identity that no other input has", () => {
+  it("has a unique identity (property)", () => {
     const input = fc.oneof(
       fc
         .array(fc.constantFrom("text ", "tokens ", "4", ",", "5"), { maxLength: 3 })
@@ -34,12 +34,10 @@ describe("an input", () => {
         .map((ids) => ({ kind: "tokens" as const, ids })),
     );
     fc.assert(
-      fc.property(input, input, (one, other) => {
-        const [same, sameIdentity] = [
-          JSON.stringify(one) === JSON.stringify(other),
-          embeddingTask.computeIdentity(one) === embeddingTask.computeIdentity(other),
-        ];
-        expect(sameIdentity).toBe(same);
+      fc.property(input, input, (a, b) => {
+        const hasSameIdentity =
+          embeddingTask.computeIdentity(a) === embeddingTask.computeIdentity(b);
+        expect(hasSameIdentity).toBe(JSON.stringify(a) === JSON.stringify(b));
       }),
     );
     expect(embeddingTask.computeIdentity({ kind: "text", text: "tokens 4" })).not.toBe(
@@ -47,7 +45,7 @@ describe("an input", () => {
     );
   });
 
-  const refused: [raw: unknown, code: string][] = [
+  const invalidInputs: [raw: unknown, code: string][] = [
     ["", "empty_text"],
     ["\ud800", "invalid_utf8"],
     ["seventeen bytes..", "input_too_large"],
@@ -58,13 +56,13 @@ describe("an input", () => {
     [["a"], "invalid_request"],
     [{ b64: "" }, "invalid_request"],
   ];
-  it.each(refused)("is refused: %j", (raw, code) => {
+  it.each(invalidInputs)("is rejected if it is %j", (raw, code) => {
     expect(() => embeddingTask.parseInput(raw, 0, limits)).toThrow(
       expect.objectContaining({ code }),
     );
   });
 
-  it("of bytes that break off is refused", () => {
+  it("is rejected if its bytes are truncated", () => {
     expect(() => embeddingTask.decodeInput(Uint8Array.of(0xff, 1, 0, 0), 0, limits)).toThrow(
       expect.objectContaining({ code: "invalid_utf8" }),
     );
@@ -80,25 +78,25 @@ describe("token ids", () => {
     artifact: json(tinyTokenizer),
     maxTokens: 5,
   });
-  const idsOf = (ids: readonly number[]) =>
+  const encodeIds = (ids: readonly number[]) =>
     Array.from(encode([{ kind: "tokens", ids }])["input_ids"]?.data as BigInt64Array, Number);
 
-  it("get the special tokens around them, unless they have them", () => {
-    expect(idsOf([GOOD, BAD])).toEqual([CLS, GOOD, BAD, SEP]);
-    expect(idsOf([CLS, GOOD, BAD, SEP])).toEqual([CLS, GOOD, BAD, SEP]);
-    expect(idsOf([CLS, GOOD])).toEqual([CLS, CLS, GOOD, SEP]);
+  it("get special tokens, unless they already have them", () => {
+    expect(encodeIds([GOOD, BAD])).toEqual([CLS, GOOD, BAD, SEP]);
+    expect(encodeIds([CLS, GOOD, BAD, SEP])).toEqual([CLS, GOOD, BAD, SEP]);
+    expect(encodeIds([CLS, GOOD])).toEqual([CLS, CLS, GOOD, SEP]);
   });
 
-  it("are cut as a text is", () => {
-    expect(idsOf([GOOD, BAD, GOOD, BAD])).toEqual([CLS, GOOD, BAD, GOOD, SEP]);
-    expect(idsOf([CLS, GOOD, BAD, GOOD, BAD, SEP])).toEqual([CLS, GOOD, BAD, GOOD, SEP]);
+  it("are truncated like a text", () => {
+    expect(encodeIds([GOOD, BAD, GOOD, BAD])).toEqual([CLS, GOOD, BAD, GOOD, SEP]);
+    expect(encodeIds([CLS, GOOD, BAD, GOOD, BAD, SEP])).toEqual([CLS, GOOD, BAD, GOOD, SEP]);
   });
 
-  it("that the model does not have are refused", () => {
-    expect(() => idsOf([GOOD, 8])).toThrow(
+  it("are rejected if they are not in the vocabulary", () => {
+    expect(() => encodeIds([GOOD, 8])).toThrow(
       expect.objectContaining({
         code: "invalid_tokens",
-        detail: expect.stringMatching(/token 8; this model's are from 0 to 7/),
+        detail: expect.stringMatching(/\b8\b.*\b0 to 7\b/),
       }),
     );
   });
@@ -111,7 +109,7 @@ describe("vectors", () => {
   const read = (pooling: "graph" | "mean" | "cls", outputs: NamedTensors, tokens: number[]) =>
     poolVectors(outputs, { output: "out", pooling }, tokens, 2).map((vector) => [...vector]);
 
-  it("are the mean over a text's own tokens, its first token's, or the graph's", () => {
+  it("are the mean over a text's tokens, the first token's state, or the graph's output", () => {
     const twoTexts = states([2, 3, 2], [1, 2, 3, 4, 99, 99, /**/ 5, 6, 7, 8, 9, 10]);
     expect(read("mean", twoTexts, [2, 3])).toEqual([
       [2, 3],
@@ -127,8 +125,8 @@ describe("vectors", () => {
     ]);
   });
 
-  const misfits: [
-    what: string,
+  const invalidOutputs: [
+    description: string,
     pooling: "graph" | "mean",
     outputs: NamedTensors,
     tokens: number[],
@@ -136,15 +134,15 @@ describe("vectors", () => {
     ["too few rows", "graph", states([1, 2], [1, 2]), [3, 3]],
     ["other dimensions", "graph", states([1, 3], [1, 2, 3]), [3]],
     ["fewer tokens than the text has", "mean", states([1, 1, 2], [1, 2]), [2]],
-    ["what is not a number", "graph", states([1, 2], [1, Number.NaN]), [3]],
+    ["a value that is not a number", "graph", states([1, 2], [1, Number.NaN]), [3]],
   ];
-  it.each(misfits)("are not read off %s", (_what, pooling, outputs, tokens) => {
+  it.each(invalidOutputs)("are not read from %s", (_description, pooling, outputs, tokens) => {
     expect(() => read(pooling, outputs, tokens)).toThrow(
       expect.objectContaining({ code: "session_failed" }),
     );
   });
 
-  it("of length 1 keep their direction, cut or not", () => {
+  it("keep their direction when they are normalized or truncated", () => {
     expect([...normalizeVector(Float32Array.of(3, 4))]).toEqual([
       Math.fround(0.6),
       Math.fround(0.8),
@@ -152,10 +150,10 @@ describe("vectors", () => {
     expect([...normalizeVector(Float32Array.of(0, 0))]).toEqual([0, 0]);
     expect(
       [...truncateVector(Float32Array.of(0.3, 0.4, 0.5), 2, true)].map(
-        (one) => Math.round(one * 1e6) / 1e6,
+        (value) => Math.round(value * 1e6) / 1e6,
       ),
     ).toEqual([0.6, 0.8]);
     expect([...truncateVector(Float32Array.of(1, 2, 3), 2, false)]).toEqual([1, 2]);
-    expect([...truncateVector(Float32Array.of(1, 2), 2, true)]).toEqual([1, 2]); // whole: as the model gave it
+    expect([...truncateVector(Float32Array.of(1, 2), 2, true)]).toEqual([1, 2]); // not truncated, so not rescaled
   });
 });

@@ -7,6 +7,7 @@ import {
 } from "../../src/telemetry/metrics-aggregate.ts";
 import { createMetricsRecorder } from "../../src/telemetry/metrics-recorder.ts";
 import { createMetricsReporter, MAX_BATCH_SERIES } from "../../src/telemetry/metrics-reporter.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 
 type Network = "ok" | "drops-requests" | "drops-responses" | "hangs";
 
@@ -196,7 +197,7 @@ describe("the reporter", () => {
         await pass(8_000);
         expect(counted()).toBe(steps.filter((one) => one === "request").length + 1);
       }),
-      { numRuns: 50 },
+      { numRuns: propertyRuns(50) },
     );
   });
 });

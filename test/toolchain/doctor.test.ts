@@ -157,7 +157,9 @@ describe("limits", () => {
       { measured: 301, limit: 300, unit: "ms" },
     ]);
   });
+});
 
+describe("limits of memory", () => {
   it.each(["heapBytes", "bufferBytes", "wasmBytes"] as const)(
     "apply to %s after a cold start",
     (part) => {
@@ -229,7 +231,9 @@ describe("remedies", () => {
     const remedy = findCheck("startupCpuMs", aboveLimit.startupCpuMs)?.remedy;
     expect(remedy).toMatch(/warmUpRuns.*\b2\b.*bundledMemoryBytes.*\b4000\b.*\b1 bundled/);
   });
+});
 
+describe("remedies for the engine's size", () => {
   it("for a full engine are to strip it, or to fix the reason that it is full", () => {
     const { engineGzipBytes } = aboveLimit;
     expect(
@@ -260,7 +264,9 @@ describe("remedies", () => {
       findCheck("engineGzipBytes", engineGzipBytes, strippedEngine, { keepFunctions })?.remedy,
     ).toContain("2 functions");
   });
+});
 
+describe("remedies for bytes and memory", () => {
   it.each(["workerBytes", "startupCpuMs"] as const)(
     "for %s name the fallback engine, if there is one",
     (name) => {

@@ -20,7 +20,7 @@ import { getTask } from "../../tasks/tasks.ts";
 import { computeCurrentReport } from "../current-report.ts";
 import { createProjectSnapshots } from "../build-deployment.ts";
 import { predictAllTiers, createProgressLine, withRunners } from "../evaluation-runners.ts";
-import { formatBytes, jsonArg, printJson, printLine } from "../output.ts";
+import { formatBytes, jsonArg, printJson, printLine, printUsageWarning } from "../output.ts";
 import { renderTechniquesTable } from "../techniques-table.ts";
 import { parseRisk } from "./risk-args.ts";
 import { parseCount, samplesArgs } from "./samples-args.ts";
@@ -103,14 +103,22 @@ interface BuildArgs {
   readonly calibration?: string | undefined;
   readonly limit?: string | undefined;
   readonly rounds?: string | undefined;
+  readonly json?: boolean | undefined;
 }
 
 /** Builds the tiers that build.json plans. Returns an empty object without a build.json. */
-async function buildTiers({ folder, samples, calibration, limit, rounds }: BuildArgs): Promise<{
+async function buildTiers({
+  folder,
+  samples,
+  calibration,
+  limit,
+  rounds,
+  json = false,
+}: BuildArgs): Promise<{
   readonly built?: BuiltProject;
   readonly samples?: readonly LabeledSample[];
 }> {
-  const plan = await readBuildPlan(folder, (warning) => process.stderr.write(`${warning}\n`));
+  const plan = await readBuildPlan(folder, (warning) => printUsageWarning(warning, json));
   if (plan === undefined) return {};
   if (samples === undefined || calibration === undefined)
     throw cliErrors.usage(

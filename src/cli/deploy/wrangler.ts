@@ -21,7 +21,7 @@ export interface DeployedVersion {
   readonly tag: string | undefined;
 }
 
-interface Deployed {
+export interface DeployedUpload {
   readonly versionId: string;
   readonly addresses: readonly string[];
 }
@@ -33,7 +33,7 @@ export interface Wrangler {
   setSecrets(values: Readonly<Record<string, string>>): Promise<void>;
   /** Finds the version that serves all requests. Undefined if none does, or if several share them. */
   findActiveVersion(): Promise<DeployedVersion | undefined>;
-  deploy(upload: { readonly tag: string; readonly message: string }): Promise<Deployed>;
+  deploy(upload: { readonly tag: string; readonly message: string }): Promise<DeployedUpload>;
   rollback(versionId: string, message: string): Promise<void>;
 }
 
@@ -114,7 +114,7 @@ async function undefinedIfAbsent<Output>(output: Promise<Output>): Promise<Outpu
 }
 
 /** @param records the lines that wrangler wrote to WRANGLER_OUTPUT_FILE_PATH @throws wrangler_failed */
-function parseDeployRecords(records: string): Deployed {
+function parseDeployRecords(records: string): DeployedUpload {
   const record = records
     .split("\n")
     .filter((line) => line !== "")

@@ -157,7 +157,7 @@ export function parseBenchArgs(args: BenchArgs): LoadPlan {
   const calls = (maxRate * (plan.durationMs + plan.warmUpMs)) / 1_000;
   if (calls > MAX_CALLS)
     throw cliErrors.usage(
-      `${maxRate} calls per second for this duration are ${Math.round(calls)} calls, but memory is limited to ${MAX_CALLS}; lower the rate or the duration`,
+      `${maxRate} calls per second for this duration are ${Math.round(calls)} calls, but memory is limited to ${MAX_CALLS}; lower --rate or --duration`,
       BENCH_COMMAND,
     );
   return plan;

@@ -1,4 +1,4 @@
-// The files of an export (`edgetier model export`), read and verified.
+// Device export: reads and verifies the files that `edgetier model export` writes.
 
 import { toHex } from "../../core/hash.ts";
 import type { DeviceManifest, ExportedFile } from "../../registry/device-manifest.ts";
@@ -6,43 +6,59 @@ import { parseJsonText } from "../connection.ts";
 import { clientError } from "../errors.ts";
 import { fromUtf8 } from "../utf8.ts";
 
-/** Gives a file of the export by its name: from the app's bundle, its storage, or the network. */
-export type ReadFile = (name: string) => Promise<Uint8Array<ArrayBuffer>>;
+/**
+ * Reads a file of the export by its name, from the app's bundle, its storage, or the network.
+ *
+ * @example
+ * import type { ReadExportFile } from "edgetier/client/on-device";
+ *
+ * const readFile: ReadExportFile = async (name) =>
+ *   new Uint8Array(await (await fetch(`/model/${name}`)).arrayBuffer());
+ */
+export type ReadExportFile = (name: string) => Promise<Uint8Array<ArrayBuffer>>;
 
-/** By default Web Crypto's; where there is none (React Native), files are verified by their length alone. */
+/**
+ * Computes a SHA-256 digest. The default is Web Crypto's. In React Native, which has none, only the lengths of the files
+ * are verified unless an app passes its own.
+ *
+ * @example
+ * import type { Sha256 } from "edgetier/client/on-device";
+ *
+ * const sha256: Sha256 = (bytes) => crypto.subtle.digest("SHA-256", bytes);
+ */
 export type Sha256 = (bytes: Uint8Array<ArrayBuffer>) => Promise<ArrayBuffer>;
 
 const MANIFEST_FILE = "edgetier-device.json";
 const SCHEMA_VERSION = 1;
 
 /** @throws EdgeTierError `invalid_input` */
-export async function readManifest(readFile: ReadFile): Promise<DeviceManifest> {
+export async function readManifest(readFile: ReadExportFile): Promise<DeviceManifest> {
   const manifest = parseJsonText<DeviceManifest>(fromUtf8(await readFile(MANIFEST_FILE)));
   if (manifest.schemaVersion !== SCHEMA_VERSION) {
     throw clientError(
       "invalid_input",
-      `${MANIFEST_FILE} has the schema version ${manifest.schemaVersion}; this client reads ${SCHEMA_VERSION}.`,
-      "Export the model again with the EdgeTier of this client.",
+      `${MANIFEST_FILE} has schema version ${manifest.schemaVersion}; this client supports version ${SCHEMA_VERSION}.`,
+      "Export the model again with this client's version of EdgeTier.",
     );
   }
   return manifest;
 }
 
-/** @throws EdgeTierError `invalid_input` for a file that is another */
+/** @throws EdgeTierError `invalid_input` if length or digest differ from the manifest's */
 export async function readVerifiedFile(
-  readFile: ReadFile,
+  readFile: ReadExportFile,
   { file, sha256, bytes }: ExportedFile,
   digest: Sha256 | undefined,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const content = await readFile(file);
-  const isSame =
+  const isVerified =
     content.byteLength === bytes &&
     (digest === undefined || toHex(new Uint8Array(await digest(content))) === sha256);
-  if (!isSame)
+  if (!isVerified)
     throw clientError(
       "invalid_input",
-      `${file} is not the file that the manifest names.`,
-      "Bring all files of one export along.",
+      `${file} (${content.byteLength} bytes) differs from the manifest's entry (${bytes} bytes) in length or digest.`,
+      "Ship all files of one export together.",
     );
   return content;
 }

@@ -1,4 +1,5 @@
-// One tier on the device: an input becomes tensors, the graph runs, and its logits become a calibrated answer: by the edge's own code.
+// Device tier: encodes an input, runs the graph, and decodes its logits to a calibrated prediction. It uses the edge's own
+// code, so that both give the same output.
 
 import { type TierPrediction, decodePredictions } from "../../cascade/calibration.ts";
 import { shouldExit } from "../../cascade/early-exit.ts";
@@ -14,46 +15,52 @@ import { clientError } from "../errors.ts";
 import { fromUtf8 } from "../utf8.ts";
 import type { RunGraph } from "./ort-session.ts";
 
-/** A text, or a JPEG or PNG file's bytes. */
+/**
+ * Input of a device model: a text, or the bytes of a JPEG or PNG file.
+ *
+ * @example
+ * import type { DeviceInput } from "edgetier/client/on-device";
+ *
+ * const input: DeviceInput = "what is my balance";
+ */
 export type DeviceInput = string | Uint8Array<ArrayBuffer>;
 
 export interface DeviceTierRunner {
   readonly id: string;
-  answer(input: DeviceInput, topK: number): Promise<TierPrediction>;
-  /** Whether the edge would take the answer from this tier. */
-  shouldExit(answer: TierPrediction): boolean;
+  predict(input: DeviceInput, topK: number): Promise<TierPrediction>;
+  /** Applies the edge's exit rule. */
+  shouldExit(prediction: TierPrediction): boolean;
 }
 
 export interface DeviceTierOptions {
   readonly runGraph: RunGraph;
   readonly labels: readonly string[];
-  /** Of the preprocessor; none for images. */
+  /** File of the text preprocessor; undefined for images. */
   readonly artifact: Uint8Array | undefined;
   readonly imageDecoder: ImageDecoder | undefined;
 }
 
-/** @throws EdgeTierError `invalid_input` for what no device can prepare */
+/** @throws EdgeTierError `invalid_input` if devices do not support the preprocessor */
 export function createDeviceTier(
   { input: limits }: DeviceManifest,
   tier: DeviceTier,
-  { runGraph: run, labels, artifact, imageDecoder: images }: DeviceTierOptions,
+  { runGraph, labels, artifact, imageDecoder }: DeviceTierOptions,
 ): DeviceTierRunner {
-  const encode = createInputEncoder(tier, limits, artifact, images);
+  const encode = createInputEncoder(tier, limits, artifact, imageDecoder);
   return {
     id: tier.id,
-    async answer(input, topK) {
-      const [answer] = decodePredictions(
-        await run(encode(input)),
-        1,
-        labels,
-        tier.calibration,
-        topK,
-      );
-      if (answer === undefined)
-        throw clientError("invalid_answer", `Tier ${tier.id} gave no answer.`, "");
-      return answer;
+    async predict(input, topK) {
+      const outputs = await runGraph(encode(input));
+      const [prediction] = decodePredictions(outputs, 1, labels, tier.calibration, topK);
+      if (prediction === undefined)
+        throw clientError(
+          "invalid_answer",
+          `Tier ${tier.id} returned no prediction.`,
+          "Export the model again.",
+        );
+      return prediction;
     },
-    shouldExit: (answer) => shouldExit(answer, tier.exit),
+    shouldExit: (prediction) => shouldExit(prediction, tier.exit),
   };
 }
 
@@ -61,26 +68,26 @@ function createInputEncoder(
   { id, preprocessor }: DeviceTier,
   limits: DeviceManifest["input"],
   artifact: Uint8Array | undefined,
-  images: ImageDecoder | undefined,
+  imageDecoder: ImageDecoder | undefined,
 ): (input: DeviceInput) => NamedTensors {
   switch (preprocessor.kind) {
     case "hashed-ngrams": {
-      const idsOf = createNgramHasher(
+      const hashNgrams = createNgramHasher(
         parseJsonText<HashedNgramsConfig>(fromUtf8(artifact ?? new Uint8Array())),
       );
       return (input) => {
-        const ids = idsOf(parseTextInput(input, 0, { maxBytes: limits.maxBytes }).text);
+        const ids = hashNgrams(parseTextInput(input, 0, { maxBytes: limits.maxBytes }).text);
         return { ids: { datatype: "INT32", shape: [1, ids.length], data: ids } };
       };
     }
     case "image": {
-      const { encode } = createImagePreprocessor(preprocessor, { imageDecoder: images });
+      const { encode } = createImagePreprocessor(preprocessor, { imageDecoder });
       return (input) => {
         if (typeof input === "string")
           throw clientError(
             "invalid_input",
-            "This model takes images.",
-            "Give a JPEG or PNG file's bytes.",
+            "The input is a text; this model expects an image.",
+            "Pass the bytes of a JPEG or PNG file.",
           );
         return encode([
           imageClassificationTask.decodeInput(input, 0, {
@@ -93,8 +100,8 @@ function createInputEncoder(
     default:
       throw clientError(
         "invalid_input",
-        `Tier ${id} has the preprocessor ${preprocessor.kind}, which is not made for devices.`,
-        "Leave it to the edge, or give the model a tier of hashed n-grams: `edgetier model distill`.",
+        `Tier ${id} has the preprocessor ${preprocessor.kind}, which devices do not support.`,
+        "Run the model at the edge, or add a tier with hashed n-grams (`edgetier model distill`).",
       );
   }
 }

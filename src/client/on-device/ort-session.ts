@@ -1,8 +1,16 @@
-// What is used of onnxruntime-web or onnxruntime-react-native, whichever the app brings: pass the package's own exports.
+// ONNX Runtime session: runs a graph with the app's own copy of onnxruntime-web or onnxruntime-react-native.
 
 import type { NamedTensors, Tensor } from "../../core/tensor.ts";
 import { clientError } from "../errors.ts";
 
+/**
+ * Part of ONNX Runtime's `Tensor` that the client reads.
+ *
+ * @example
+ * import type { OrtTensor } from "edgetier/client/on-device";
+ *
+ * const tensor: OrtTensor = { type: "float32", data: Float32Array.of(1, 2), dims: [1, 2] };
+ */
 export interface OrtTensor {
   readonly type: string;
   readonly data: unknown;
@@ -13,6 +21,15 @@ export interface OrtSession<AnyTensor> {
   run(feeds: Readonly<Record<string, AnyTensor>>): Promise<Readonly<Record<string, OrtTensor>>>;
 }
 
+/**
+ * Part of ONNX Runtime that the client calls. The exports of onnxruntime-web and onnxruntime-react-native have it.
+ *
+ * @example
+ * import * as onnxRuntime from "onnxruntime-web/wasm";
+ * import type { Ort } from "edgetier/client/on-device";
+ *
+ * const ort: Ort<onnxRuntime.Tensor> = onnxRuntime;
+ */
 export interface Ort<AnyTensor extends OrtTensor = OrtTensor> {
   readonly InferenceSession: { create(model: Uint8Array): Promise<OrtSession<AnyTensor>> };
   readonly Tensor: new (
@@ -22,7 +39,7 @@ export interface Ort<AnyTensor extends OrtTensor = OrtTensor> {
   ) => AnyTensor;
 }
 
-/** Runs a graph; calls wait for each other, since a session does one thing at a time. */
+/** Runs a graph. Concurrent calls are serialized, because a session supports one run at a time. */
 export type RunGraph = (inputs: NamedTensors) => Promise<NamedTensors>;
 
 const TYPES = { FP32: "float32", INT32: "int32", INT64: "int64" } as const;
@@ -32,13 +49,13 @@ export async function createGraphRunner<AnyTensor extends OrtTensor>(
   graph: Uint8Array,
 ): Promise<RunGraph> {
   const session = await ort.InferenceSession.create(graph);
-  let last: Promise<unknown> = Promise.resolve();
+  let previousRun: Promise<unknown> = Promise.resolve();
   return (inputs) => {
     const feeds = Object.fromEntries(
       Object.entries(inputs).map(([name, tensor]) => [name, toOrtTensor(ort, name, tensor)]),
     );
-    const run = last.then(() => session.run(feeds)).then(fromOrtOutputs);
-    last = run.catch(() => undefined);
+    const run = previousRun.then(() => session.run(feeds)).then(fromOrtOutputs);
+    previousRun = run.catch(() => undefined);
     return run;
   };
 }
@@ -51,13 +68,13 @@ function toOrtTensor<AnyTensor extends OrtTensor>(
   if (datatype !== "FP32" && datatype !== "INT32" && datatype !== "INT64")
     throw clientError(
       "invalid_input",
-      `Input ${name} is ${datatype}, which no preprocessor makes.`,
-      "",
+      `Input ${name} has the datatype ${datatype}; devices support FP32, INT32 and INT64.`,
+      "Run the model at the edge.",
     );
   return new ort.Tensor(TYPES[datatype], data as never, [...shape]);
 }
 
-/** Floats are what an answer is read off; others are left out. */
+/** Keeps only FP32 outputs, because predictions are decoded from them. */
 function fromOrtOutputs(outputs: Readonly<Record<string, OrtTensor>>): NamedTensors {
   const floats = Object.entries(outputs).flatMap(
     ([name, { type, data, dims }]): [string, Tensor][] =>

@@ -59,7 +59,6 @@ export function startAttempt<Request extends RegionCall, Answer>(
   const { request, latencyKey, callerSignal, send, classifyFailure = () => undefined } = pooledCall;
   const endCall = state.tryStartCall(latencyKey, request.clientLocation, timeoutMs);
   if (endCall === undefined) return undefined;
-  if (end === undefined) return undefined;
   const span = request.span?.startChild(
     "region call",
     { "edgetier.region": state.region.id, "edgetier.attempt": trigger },

@@ -66,7 +66,7 @@ export function createCircuitBreaker(options: CircuitBreakerOptions): CircuitBre
   function acquireClosed(started: ClosedState): CircuitPermit {
     let isSettled = false;
     const settle = (failed: boolean) => () => {
-      if (!isSettled && circuit.last() === started) recordOutcome(started, failed);
+      if (!isSettled && circuit.last() === started) circuit.recordOutcome(started, failed);
       isSettled = true;
     };
     return {
@@ -74,14 +74,6 @@ export function createCircuitBreaker(options: CircuitBreakerOptions): CircuitBre
       recordFailure: settle(true),
       cancel: () => (isSettled = true),
     };
-  }
-
-  function recordOutcome(started: ClosedState, failed: boolean): void {
-    const nowMs = clock.now();
-    started.outcomes = [...recentOutcomes(started.outcomes, nowMs), { atMs: nowMs, failed }].slice(
-      -WINDOW_CALLS,
-    );
-    if (failed && shouldOpen(started.outcomes)) circuit.open(FIRST_OPEN_MS);
   }
 
   function acquireProbe(started: HalfOpenState, timeoutMs: number): CircuitPermit {
@@ -136,6 +128,11 @@ function createCircuit({ clock, random, onStateChange = () => {} }: CircuitBreak
     onStateChange(next.kind);
   }
 
+  function open(openForMs: number): void {
+    const jitter = 1 + JITTER * (random() - 0.5);
+    changeTo({ kind: "open", openForMs, untilMs: clock.now() + openForMs * jitter });
+  }
+
   function halfOpen(): void {
     if (state.kind === "open")
       changeTo({ kind: "half_open", openForMs: state.openForMs, probe: undefined });
@@ -150,9 +147,12 @@ function createCircuit({ clock, random, onStateChange = () => {} }: CircuitBreak
       return state;
     },
     close: () => changeTo(createClosedState()),
-    open(openForMs: number): void {
-      const jitter = 1 + JITTER * (random() - 0.5);
-      changeTo({ kind: "open", openForMs, untilMs: clock.now() + openForMs * jitter });
+    open,
+    recordOutcome(started: ClosedState, failed: boolean): void {
+      const nowMs = clock.now();
+      const recent = recentOutcomes(started.outcomes, nowMs);
+      started.outcomes = [...recent, { atMs: nowMs, failed }].slice(-WINDOW_CALLS);
+      if (failed && shouldOpen(started.outcomes)) open(FIRST_OPEN_MS);
     },
     halfOpen,
   };

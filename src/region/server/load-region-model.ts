@@ -30,6 +30,7 @@ export interface LoadedResumption {
   readonly edgeTier: string;
   /** Name of both tiers in figures, because the resumption runs and queues separately. */
   readonly name: string;
+  readonly session: Session;
 }
 
 /** A model version with all its region tiers; it has at least one. */

@@ -1,54 +1,54 @@
-// What is loaded: by whom it is used, how many bytes it holds, and what goes first when there is no room.
+// Cache of loaded models: tracks their users and their memory, and evicts the least recently used one to make room.
 //
-// One that is in use stays, also when it was removed: it goes with its last user. Within a budget, what nobody uses and was
-// used least recently makes room for what is to be loaded; where all is in use, the load waits for a while.
+// An entry in use is never unloaded; after its removal it stays until its last user ends. Within a memory budget, idle entries
+// are evicted for a new load. If all entries are in use, the load waits for a limited time.
 
 import { regionServerErrors } from "./errors.ts";
 import type { Clock } from "../../core/clock.ts";
 
 export interface ModelCacheEntry<Item> {
   readonly key: string;
-  /** Absent while it is being loaded. */
+  /** Absent while the item is being loaded. */
   readonly item: Item | undefined;
   readonly useCount: number;
-  /** When its last user left; when it was asked for, until then. */
+  /** End of the last use, or creation of the entry if it was not used yet. */
   readonly lastUsedAtMs: number;
 }
 
 export interface LoadedItem<Item> {
   readonly item: Item;
-  /** That it holds, now that it is there. */
+  /** Memory of the item, measured after loading. */
   readonly memoryBytes: number;
 }
 
 export interface ModelCache<Item> {
-  /** Undefined unless it is there; not a use of it. */
+  /** Returns the entry without using it; undefined if there is none. */
   get(key: string): ModelCacheEntry<Item> | undefined;
   all(): readonly ModelCacheEntry<Item>[];
   /**
-   * Does `work` with the item, loading it first unless it is there; it stays as long as that takes.
+   * Runs `work` with the item, which is loaded if necessary and stays loaded until `work` ends.
    * @throws what `load` and `work` throw
    */
   use<Result>(key: string, work: (item: Item) => Promise<Result> | Result): Promise<Result>;
-  /** Nobody starts using it any more. Resolves when it has gone, or at once where someone is still using it. */
+  /** Removes the entry for new users. Resolves after unloading, or immediately if the entry is in use. */
   remove(key: string): Promise<void>;
-  /** All of them, used or not. */
+  /** Unloads all entries, in use or not. */
   dispose(): Promise<void>;
 }
 
 export interface ModelCacheOptions<Item> {
   readonly clock: Clock;
-  /** For all of them together; 0: no limit. */
+  /** Limit of the memory of all entries; 0 disables it. */
   readonly memoryBudgetBytes: number;
-  /** How long a load waits for room. */
+  /** Maximum time that a load waits for memory. */
   readonly memoryTimeoutMs: number;
   /**
-   * @param makeRoom to be called once, with the bytes that it will take at least, before it takes them
-   * @throws model_too_large, no_room from `makeRoom`
+   * @param reserveMemory must be called once with the minimum memory, before allocating it
+   * @throws model_too_large, no_room from `reserveMemory`
    */
   readonly load: (
     key: string,
-    makeRoom: (bytes: number) => Promise<void>,
+    reserveMemory: (bytes: number) => Promise<void>,
   ) => Promise<LoadedItem<Item>>;
   readonly unload: (item: Item) => Promise<void>;
   readonly onEvict: (key: string, bytes: number) => void;
@@ -58,7 +58,7 @@ interface MutableEntry<Item> {
   readonly key: string;
   readonly loaded: Promise<Item>;
   item: Item | undefined;
-  /** Held, or set aside for it while it is being loaded. */
+  /** Memory in use, or reserved while the item is being loaded. */
   bytes: number;
   useCount: number;
   lastUsedAtMs: number;
@@ -74,23 +74,23 @@ interface PendingReservation<Item> {
 export function createModelCache<Item>({
   clock,
   memoryBudgetBytes: budgetBytes,
-  memoryTimeoutMs: roomTimeoutMs,
+  memoryTimeoutMs,
   load,
   unload,
-  onEvict: onEvicted,
+  onEvict,
 }: ModelCacheOptions<Item>): ModelCache<Item> {
-  /** The least recently used first. */
+  /** Ordered by last use, least recent first. */
   const entries = new Map<string, MutableEntry<Item>>();
-  /** All that takes memory: those too that were removed and have not gone yet. */
+  /** Entries that take memory, including removed ones that are not unloaded yet. */
   const inMemory = new Set<MutableEntry<Item>>();
-  /** For room, in the order in which they came. */
+  /** Reservations that wait for memory, in order of arrival. */
   const waiting = new Set<PendingReservation<Item>>();
-  /** What each took when it was loaded last: more than a graph's size tells. */
-  const known = new Map<string, number>();
+  /** Memory of each item when it was last loaded, which is more precise than its graph's size. */
+  const measuredBytes = new Map<string, number>();
 
   function create(key: string): MutableEntry<Item> {
     const { promise, resolve, reject } = Promise.withResolvers<Item>();
-    promise.catch(() => {}); // its users hear of it
+    promise.catch(() => {}); // The users of the entry handle its failure.
     const entry: MutableEntry<Item> = {
       key,
       loaded: promise,
@@ -104,44 +104,44 @@ export function createModelCache<Item>({
     inMemory.add(entry);
     void loadInto(entry).then(resolve, (error: unknown) => {
       if (entries.get(key) === entry) entries.delete(key);
-      leave(entry);
+      release(entry);
       reject(error);
     });
     return entry;
   }
 
   async function loadInto(entry: MutableEntry<Item>): Promise<Item> {
-    const { item, memoryBytes: bytes } = await load(entry.key, (needed) =>
-      roomFor(entry, Math.max(needed, known.get(entry.key) ?? 0)),
+    const { item, memoryBytes: bytes } = await load(entry.key, (minBytes) =>
+      reserveMemory(entry, Math.max(minBytes, measuredBytes.get(entry.key) ?? 0)),
     );
-    known.set(entry.key, bytes);
+    measuredBytes.set(entry.key, bytes);
     if (budgetBytes > 0 && bytes > budgetBytes) {
       await unload(item);
       throw regionServerErrors.modelTooLarge(entry.key, bytes, budgetBytes);
     }
     entry.bytes = bytes;
     entry.item = item;
-    makeRoom();
+    admitWaiting();
     return item;
   }
 
-  async function roomFor(entry: MutableEntry<Item>, bytes: number): Promise<void> {
+  async function reserveMemory(entry: MutableEntry<Item>, bytes: number): Promise<void> {
     if (budgetBytes === 0) return;
     if (bytes > budgetBytes) throw regionServerErrors.modelTooLarge(entry.key, bytes, budgetBytes);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const place: PendingReservation<Item> = { entry, bytes, admit: resolve };
-    waiting.add(place);
-    const cancel = clock.setTimer(() => {
-      waiting.delete(place);
+    const reservation: PendingReservation<Item> = { entry, bytes, admit: resolve };
+    waiting.add(reservation);
+    const cancelTimer = clock.setTimer(() => {
+      waiting.delete(reservation);
       reject(regionServerErrors.noRoom(entry.key, bytes));
-      makeRoom();
-    }, roomTimeoutMs);
-    makeRoom();
-    await promise.finally(cancel);
+      admitWaiting();
+    }, memoryTimeoutMs);
+    admitWaiting();
+    await promise.finally(cancelTimer);
   }
 
-  /** Evicts for what has become larger than it was thought to be, and for what waits, and lets that in, in order. */
-  function makeRoom(): void {
+  /** Evicts idle entries for items that turned out larger and for waiting reservations, and admits these in order. */
+  function admitWaiting(): void {
     if (budgetBytes === 0) return;
     evictFor(0);
     for (;;) {
@@ -156,37 +156,37 @@ export function createModelCache<Item>({
   }
 
   function evictFor(bytes: number): void {
-    const staying = new Set([...inMemory].filter(({ isRemoved }) => !isRemoved)); // what goes already will be room
+    const staying = new Set([...inMemory].filter(({ isRemoved }) => !isRemoved)); // Removed entries free their memory anyway.
     const idle = [...entries.values()].filter(
-      ({ item, useCount: users }) => item !== undefined && users === 0,
+      ({ item, useCount }) => item !== undefined && useCount === 0,
     );
-    // Nothing goes for what would have to wait all the same.
+    // Eviction is pointless if the reservation would have to wait all the same.
     if (bytes > 0 && heldBytes(staying) - heldBytes(idle) + bytes > budgetBytes) return;
     for (const entry of idle) {
       if (heldBytes(staying) + bytes <= budgetBytes) return;
       staying.delete(entry);
-      onEvicted(entry.key, entry.bytes);
+      onEvict(entry.key, entry.bytes);
       void removeEntry(entry);
     }
   }
 
-  const heldBytes = (some: Iterable<MutableEntry<Item>>) =>
-    [...some].reduce((sum, one) => sum + one.bytes, 0);
+  const heldBytes = (counted: Iterable<MutableEntry<Item>>) =>
+    [...counted].reduce((sum, entry) => sum + entry.bytes, 0);
 
   async function removeEntry(entry: MutableEntry<Item>): Promise<void> {
     entries.delete(entry.key);
     entry.isRemoved = true;
-    if (entry.useCount === 0) await go(entry);
+    if (entry.useCount === 0) await unloadEntry(entry);
   }
 
-  async function go(entry: MutableEntry<Item>): Promise<void> {
+  async function unloadEntry(entry: MutableEntry<Item>): Promise<void> {
     if (entry.item !== undefined) await unload(entry.item);
-    leave(entry);
+    release(entry);
   }
 
-  function leave(entry: MutableEntry<Item>): void {
+  function release(entry: MutableEntry<Item>): void {
     inMemory.delete(entry);
-    makeRoom();
+    admitWaiting();
   }
 
   return {
@@ -195,16 +195,17 @@ export function createModelCache<Item>({
 
     async use(key, work) {
       const entry = entries.get(key) ?? create(key);
-      entries.delete(key); // and to the end: the most recently used
+      entries.delete(key); // Reinserting moves the entry to the end, as the most recently used.
       entries.set(key, entry);
-      entry.useCount++; // from now on, so that nothing can evict it before `work` has it
+      entry.useCount++; // Counted before the first await, so that nothing can evict the entry.
       try {
         return await work(await entry.loaded);
       } finally {
         entry.useCount--;
         entry.lastUsedAtMs = clock.now();
-        if (entry.useCount === 0 && entry.isRemoved && entry.item !== undefined) void go(entry);
-        makeRoom();
+        if (entry.useCount === 0 && entry.isRemoved && entry.item !== undefined)
+          void unloadEntry(entry);
+        admitWaiting();
       }
     },
 
@@ -216,7 +217,7 @@ export function createModelCache<Item>({
     async dispose() {
       entries.clear();
       const all = [...inMemory];
-      for (const entry of all) entry.isRemoved = true; // what is still being loaded goes when it is there
+      for (const entry of all) entry.isRemoved = true; // Entries that are still loading are unloaded afterwards.
       await Promise.allSettled(all.map((entry) => entry.item !== undefined && unload(entry.item)));
     },
   };

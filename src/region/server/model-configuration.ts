@@ -1,5 +1,5 @@
-// A loaded version in the terms of Triton's model configuration: of the tier that answers by default. What Triton has no
-// word for stands under `edgetier`, of every tier: which execution provider runs it, and why others do not.
+// Describes a loaded version as a Triton model configuration, for the default tier. The field `edgetier` holds what Triton has
+// no term for, for every tier: the execution provider in use, and why others are not.
 
 import type { ExecutionProvider } from "../../core/execution-provider.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
@@ -26,27 +26,27 @@ export interface RegionModelConfiguration extends ModelConfig {
     readonly version: number;
     readonly task: string;
     readonly deadlineMs: number;
-    /** What eviction counts. */
+    /** Memory that counts for eviction. */
     readonly bytes: number;
-    /** In the cascade's order; requests choose by the parameter `tier`. */
+    /** In cascade order. Requests select a tier with the parameter `tier`. */
     readonly tiers: readonly ConfiguredTier[];
   };
 }
 
 export interface ConfiguredTier {
   readonly id: string;
-  /** Of the published graph; a provider may run the FP16 one. */
+  /** Precision of the published graph; a provider may run the FP16 version. */
   readonly precision: string;
   readonly graphBytes: number;
   readonly instances: number;
   readonly batching: string;
-  /** Id of the edge tier from which on it can be asked to go on. */
+  /** Id of the edge tier whose work this tier can resume. */
   readonly resumes?: string;
   /** In the order in which they are tried. */
   readonly providers: readonly ProviderReport[];
 }
 
-/** The levels of Triton's ONNX Runtime backend; 0: none is asked for, and all are made. */
+/** Levels of Triton's ONNX Runtime backend; 0 means unspecified, which enables all. */
 const OPTIMIZATION_LEVELS = { disabled: 2, basic: -1, extended: 1, all: 0 } as const;
 
 export function toModelConfiguration(
@@ -58,7 +58,7 @@ export function toModelConfiguration(
   const { serving } = tier;
   const inputs = declaredInputsOf(manifest, tier.manifest);
   const { outputs } = tier.manifest;
-  const lane = resolveSchedulerConfig(serving.batching);
+  const schedulerConfig = resolveSchedulerConfig(serving.batching);
   const isBatched = [...tier.manifest.inputs, ...outputs].every(({ shape }) => shape[0] === -1);
   return {
     name: manifest.model,
@@ -70,7 +70,7 @@ export function toModelConfiguration(
         : "latest" in versions
           ? { latest: { num_versions: versions.latest } }
           : { specific: { versions: versions.specific } },
-    max_batch_size: isBatched ? lane.maxBatchRows : 0,
+    max_batch_size: isBatched ? schedulerConfig.maxBatchRows : 0,
     input: inputs.map((spec) => toConfiguredTensor(spec, isBatched)),
     output: outputs.map((spec) => ({ ...toConfiguredTensor(spec, isBatched), label_filename: "" })),
     optimization: {
@@ -83,12 +83,12 @@ export function toModelConfiguration(
     instance_group: [
       {
         name: `${manifest.model}_${tier.manifest.id}`,
-        count: instancesOf(tier),
+        count: instanceCountOf(tier),
         ...instanceKindOf(tier),
       },
     ],
-    ...(isBatched && lane.isBatchingEnabled
-      ? { dynamic_batching: toConfiguredBatching(lane, serving.batching) }
+    ...(isBatched && schedulerConfig.isBatchingEnabled
+      ? { dynamic_batching: toConfiguredBatching(schedulerConfig, serving.batching) }
       : {}),
     model_warmup: (serving.warmup ?? []).flatMap(toConfiguredWarmups),
     parameters:
@@ -112,7 +112,7 @@ function toConfiguredTensor(
   return { name, data_type: toTritonDatatype(datatype), dims: isBatched ? shape.slice(1) : shape };
 }
 
-/** Triton has no name for `webgpu`; the CPU is none. */
+/** Triton has no name for `webgpu`; the CPU is not an accelerator. */
 function toAccelerators({ name, ...options }: ExecutionProvider): ExecutionAccelerator[] {
   if (name === "cpu") return [];
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
@@ -122,10 +122,10 @@ function toAccelerators({ name, ...options }: ExecutionProvider): ExecutionAccel
 }
 
 function instanceKindOf({
-  providerReports: providers,
+  providerReports,
   serving,
 }: LoadedRegionTier): Pick<ModelConfig["instance_group"][number], "kind" | "gpus"> {
-  const used = providers.find(({ state }) => state === "used")?.name ?? "cpu";
+  const used = providerReports.find(({ state }) => state === "used")?.name ?? "cpu";
   if (used === "cpu") return { kind: "KIND_CPU", gpus: [] };
   const provider = serving.executionProviders?.find(({ name }) => name === used);
   return {
@@ -134,7 +134,7 @@ function instanceKindOf({
   };
 }
 
-/** `adaptive` has neither sizes nor a delay of its own. */
+/** `adaptive` batching has no preferred sizes and no delay. */
 function toConfiguredBatching(
   { queue }: SchedulerConfig,
   { mode, preferredBatchRows = [], maxQueueDelayUs = 0 }: BatchingConfig = {},
@@ -148,9 +148,9 @@ function toConfiguredBatching(
     default_priority_level: queue.defaultPriority,
     default_queue_policy: toConfiguredQueuePolicy(queue),
     priority_queue_policy: Object.fromEntries(
-      [...(queue.overridesByPriority ?? [])].map(([level, differing]) => [
+      [...(queue.overridesByPriority ?? [])].map(([level, overrides]) => [
         level,
-        toConfiguredQueuePolicy({ ...queue, ...differing }),
+        toConfiguredQueuePolicy({ ...queue, ...overrides }),
       ]),
     ),
   };
@@ -191,19 +191,19 @@ function toConfiguredWarmups({
 }
 
 function toConfiguredTier(tier: LoadedRegionTier): ConfiguredTier {
-  const { manifest, serving, providerReports: providers, resumption } = tier;
+  const { manifest, serving, providerReports, resumption } = tier;
   return {
     id: manifest.id,
     precision: manifest.precision,
     graphBytes: manifest.graph.size,
-    instances: instancesOf(tier),
+    instances: instanceCountOf(tier),
     batching: serving.batching?.mode ?? "fixed",
     ...(resumption === undefined ? {} : { resumes: resumption.edgeTier }),
-    providers,
+    providers: providerReports,
   };
 }
 
-const instancesOf = ({
+const instanceCountOf = ({
   session,
   serving,
 }: {

@@ -1,4 +1,4 @@
-// Loads versions and tells how it went: each failure once, and again to those who ask within a moment.
+// Loads versions and reports the outcome. Each failure is reported once; requests shortly afterwards receive the same failure.
 
 import { LRUCache } from "lru-cache";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
@@ -13,16 +13,16 @@ import { parseVersionKey, type RepositoryEvent } from "./repository-events.ts";
 import type { LoadedItem } from "./model-cache.ts";
 
 export interface ModelLoader {
-  /** @param key of a version @throws as loadRegionModel */
+  /** @param key of a version, as repositoryKey makes it @throws as loadRegionModel */
   load(
     key: string,
-    makeRoom: (bytes: number) => Promise<void>,
+    reserveMemory: (bytes: number) => Promise<void>,
   ): Promise<LoadedItem<LoadedRegionModel>>;
-  /** The next load of it is tried, however often it has failed. */
+  /** Lets the next load run immediately, even after recent failures. */
   clearFailure(key: string): void;
-  /** Why it could not be loaded last. */
+  /** Returns why the last load of this version failed. */
   lastFailureReason(key: string): string | undefined;
-  /** Of something else that had to be done before it could be loaded. */
+  /** Reports a failure that occurred before the version could be loaded. */
   reportFailure(model: string, version: number | undefined, error: unknown): void;
 }
 
@@ -31,15 +31,15 @@ export interface ModelLoaderOptions extends Omit<
   "reserveMemory" | "onProviderEvent"
 > {
   readonly clock: Clock;
-  /** How long a failure is given again; longer where it comes again. */
+  /** Time during which a failure is repeated without a new attempt; it grows with consecutive failures. */
   readonly retryAfterMs: number;
   readonly onEvent: (event: RepositoryEvent) => void;
 }
 
-/** Failures that are the asker's, who may be anyone: neither events nor kept. */
+/** Failures caused by a request for an unknown model or version. They are neither reported nor remembered. */
 const NOT_FOUND_CODES = ["model_not_found", "version_not_found", "no_region_tier"];
 const MAX_CACHED_FAILURES = 1_000;
-/** A version that stays broken is read from the store again for each try. */
+/** Each attempt to load a broken version reads it from the store again. */
 const MAX_BACKOFF_FACTOR = 32;
 
 export function createModelLoader({
@@ -50,25 +50,25 @@ export function createModelLoader({
 }: ModelLoaderOptions): ModelLoader {
   const failures = new LRUCache<string, string>({ max: MAX_CACHED_FAILURES });
   const reported = new WeakSet<Error>();
-  const isPassing = (error: unknown) => hasErrorCode(error, "model_store_unavailable", "no_room");
-  const memory = createFailureCache<LoadedItem<LoadedRegionModel>>({
+  const isTransient = (error: unknown) => hasErrorCode(error, "model_store_unavailable", "no_room");
+  const failureCache = createFailureCache<LoadedItem<LoadedRegionModel>>({
     clock,
     retryAfterMs,
     maxRetryAfterMs: MAX_BACKOFF_FACTOR * retryAfterMs,
-    isTransient: isPassing,
+    isTransient,
   });
 
   async function load(
     key: string,
-    makeRoom: (bytes: number) => Promise<void>,
+    reserveMemory: (bytes: number) => Promise<void>,
   ): Promise<LoadedItem<LoadedRegionModel>> {
     const { model, version } = parseVersionKey(key);
-    const startedMs = clock.now();
+    const startedAtMs = clock.now();
     try {
       const item = await loadRegionModel(
         {
           ...options,
-          reserveMemory: makeRoom,
+          reserveMemory,
           onProviderEvent: (event, tier) => onEvent({ ...event, model, version, tier }),
         },
         model,
@@ -79,11 +79,11 @@ export function createModelLoader({
         event: "model_loaded",
         model,
         version,
-        durationMs: clock.now() - startedMs,
+        durationMs: clock.now() - startedAtMs,
         bytes: item.memoryBytes,
       });
-      const configured = options.operatorConfig.models.get(model)?.tiers?.keys() ?? [];
-      for (const tier of configured)
+      const configuredTiers = options.operatorConfig.models.get(model)?.tiers?.keys() ?? [];
+      for (const tier of configuredTiers)
         if (!item.tiers.some(({ manifest }) => manifest.id === tier))
           onEvent({ event: "tier_unknown", model, version, tier });
       return { item, memoryBytes: item.memoryBytes };
@@ -108,8 +108,8 @@ export function createModelLoader({
   }
 
   return {
-    load: (key, makeRoom) => memory.run(key, () => load(key, makeRoom)),
-    clearFailure: memory.clear,
+    load: (key, reserveMemory) => failureCache.run(key, () => load(key, reserveMemory)),
+    clearFailure: failureCache.clear,
     lastFailureReason: (key) => failures.get(key),
     reportFailure: report,
   };

@@ -1,9 +1,8 @@
-// The models that a region serves: loaded from the store when first asked for, and kept while there is room.
+// Repository of a region's models: loads a version on its first request and keeps it while memory lasts.
 //
-// A version is loaded once, however many ask at once. An alias goes on to its new version only when that has been
-// loaded and warmed up; until then, and where it cannot be loaded, the version before it goes on serving.
-// A model that was unloaded stays so until it is loaded by name (Triton's repository extension); one that was evicted is
-// loaded again by the next request.
+// Concurrent requests share one load. An alias switches to a new version only after that version was loaded and warmed up.
+// The previous version keeps serving until then, and if the load fails. An unloaded model stays unloaded until it is
+// loaded by name (Triton's repository extension), whereas an evicted model is loaded again by its next request.
 
 import { regionServerErrors } from "./errors.ts";
 import { registryErrors } from "../../registry/errors.ts";
@@ -28,42 +27,49 @@ import { createVersionResolver } from "./version-resolver.ts";
 
 export interface ModelRepository {
   /**
-   * Does `work` with the model, loading it if need be; it stays loaded as long as that takes.
+   * Runs `work` with the model, which is loaded if necessary and stays loaded until `work` ends.
    * @throws model_not_found, version_not_found, version_unavailable, alias_not_found, model_unloaded; model_too_large, no_room;
-   * whatever a load can fail with (load-region-model.ts); and what `work` throws
+   * every failure of a load (load-region-model.ts); and what `work` throws
    */
   withModel<Result>(
     ref: ModelRef,
     work: (model: LoadedRegionModel) => Promise<Result> | Result,
   ): Promise<Result>;
-  /** The model, loaded if need be: to look at, since it may go at any time. @throws as withModel */
+  /** Returns the model, loaded if necessary. Only for inspection: it may be unloaded at any time. @throws as withModel */
   getModel(ref: ModelRef): Promise<LoadedRegionModel>;
-  /** Undefined unless it is loaded. @throws model_not_found, alias_not_found */
+  /** @returns undefined if the model is not loaded @throws model_not_found, alias_not_found */
   findLoaded(ref: ModelRef): Promise<LoadedRegionModel | undefined>;
   listLoaded(): readonly LoadedRegionModel[];
-  /** Manifest, and the versions that may be asked for, without loading anything. @throws as withModel */
+  /** Returns the manifest and the available versions without loading anything. @throws as withModel */
   describe(
     ref: ModelRef,
   ): Promise<{ readonly manifest: Manifest; readonly versions: readonly number[] }>;
-  /** Whether the model answers at once; if not, this starts loading it, unless it was evicted: a look must not push out what is used. @throws model_not_found, alias_not_found */
+  /**
+   * Returns whether the model is loaded. If it is not, this starts a load, unless the model was evicted: a readiness check
+   * must not displace a model in use.
+   * @throws model_not_found, alias_not_found
+   */
   isReady(ref: ModelRef): Promise<boolean>;
-  /** Every version in the store, and whether it is loaded here. @throws model_store_unavailable */
+  /** Lists every version in the store, with its state here. @throws model_store_unavailable */
   listIndex(): Promise<readonly RepositoryIndexEntry[]>;
-  /** What `stable` names, now; a version that was loaded goes on serving where this fails. @throws as withModel */
+  /** Loads the version that `stable` names now. If this fails, a previously loaded version keeps serving. @throws as withModel */
   load(model: string): Promise<void>;
-  /** All its versions; requests under way are answered. It is not loaded again before `load`. @throws model_not_found */
+  /** Unloads all versions after their requests in flight; only `load` loads the model again. @throws model_not_found */
   unload(model: string): Promise<void>;
-  /** Loads these, and what the configuration says: for each model what its aliases and its version policy name. What fails is an event. */
+  /**
+   * Loads these references, and the aliases and version-policy versions of each model configured for preloading. Failures are
+   * reported as events.
+   */
   preload(refs: readonly ModelRef[]): Promise<void>;
   dispose(): Promise<void>;
 }
 
-/** As Triton's repository index has it. */
+/** Entry of Triton's repository index. */
 export interface RepositoryIndexEntry {
   readonly name: string;
   readonly version: string;
   readonly state: "READY" | "LOADING" | "UNAVAILABLE";
-  /** Why it is not ready, where there is more to say than that nobody has asked for it. */
+  /** Why the version is not ready; empty if it simply has not been requested. */
   readonly reason: string;
 }
 
@@ -74,17 +80,17 @@ export interface ModelRepositoryOptions {
   readonly runtime: NativeRuntime;
   readonly operatorConfig?: OperatorConfig;
   readonly clock?: Clock;
-  /** For all that is loaded; 0: no limit. */
+  /** Limit of the memory of all loaded models; 0 disables it. */
   readonly memoryBudgetBytes?: number;
-  /** How long a load waits for room within the budget. */
+  /** Maximum time that a load waits for memory within the budget. */
   readonly memoryTimeoutMs?: number;
-  /** How long a version that nothing names any more must not have been asked for before it is unloaded. */
+  /** Time without requests after which an unreferenced version is unloaded. */
   readonly staleVersionIdleMs?: number;
-  /** How long an alias is believed before the store is asked again. */
+  /** How long an alias is cached before the store is read again. */
   readonly aliasTtlMs?: number;
-  /** How long a failed load is reported again before it is tried anew; longer where it fails again. */
+  /** Time during which a failed load is repeated without a new attempt; it grows with consecutive failures. */
   readonly retryAfterMs?: number;
-  /** How long the store may take for one file. */
+  /** Timeout of the store for one file. */
   readonly storeTimeoutMs?: number;
   readonly onEvent?: (event: RepositoryEvent) => void;
 }

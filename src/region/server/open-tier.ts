@@ -1,4 +1,4 @@
-// A tier's sessions: on the first execution provider that works, as many as are configured, each warmed up.
+// Opens a tier's sessions on the first execution provider that works: as many as configured, each warmed up.
 
 import { regionServerErrors } from "./errors.ts";
 import { coreErrors } from "../../core/common-errors.ts";
@@ -29,11 +29,11 @@ export interface OpenTierDependencies {
 }
 
 export interface OpenedTier {
-  /** All of its instances. */
+  /** Covers all instances. */
   readonly session: Session;
-  /** Of the task's own inputs; absent where a graph's tensors are all there is. */
+  /** Encodes task inputs; absent for tiers that take tensors only. */
   readonly preprocessor?: Preprocessor;
-  /** What became of the execution providers that were to be tried. */
+  /** Outcome of each configured execution provider. */
   readonly providerReports: readonly ProviderReport[];
 }
 
@@ -64,7 +64,7 @@ export async function openTier(
   try {
     checkGraphSignature(manifest, tier, first);
     while (sessions.length < (serving.instances ?? 1)) sessions.push(await openInstance());
-    // The first run allocates and plans: it must not be a client's. It also shows whether preprocessor and graph fit.
+    // The first run allocates and plans, so it must not be a client's. It also verifies that preprocessor and graph match.
     for (const session of sessions) await warmUp(session, tier.id, runs);
     return {
       session: sessions.length === 1 ? first : createSessionGroup(sessions),
@@ -78,8 +78,9 @@ export async function openTier(
 }
 
 /**
- * Opens the rest of a tier's graph as the tier itself is opened; it is warmed up in the same batch sizes, by what it declares.
- * @param name that it has in messages and figures
+ * Opens the rest of a tier's graph in the same way as the tier itself. Its warm-up uses the same batch sizes and the inputs that
+ * it declares.
+ * @param name in messages and figures
  * @throws as openTier
  */
 export async function openResumption(
@@ -91,7 +92,7 @@ export async function openResumption(
   opener: OpenTierDependencies,
 ): Promise<OpenedTier> {
   const { place, precision, outputs } = tier;
-  const warmup = serving.warmup?.map(({ inputs: _ofTheWhole, ...sample }) => sample);
+  const warmup = serving.warmup?.map(({ inputs: _tierInputs, ...sample }) => sample);
   return await openTier(
     manifest,
     { id: name, place, precision, graph, inputs, outputs, figures: {} },
@@ -115,49 +116,49 @@ async function openFirstSession(
 ): Promise<OpenedSession> {
   const { runtime, readFile, onProviderEvent = () => {} } = opener;
   const {
-    executionProviders: providers = [DEFAULT_EXECUTION_PROVIDER],
+    executionProviders = [DEFAULT_EXECUTION_PROVIDER],
     intraOpThreads,
     graphOptimization,
   } = serving;
-  const session = {
+  const sessionOptions = {
     label: `${manifest.model}@${manifest.version}/${tier.id}`,
     intraOpThreads,
     graphOptimization,
   };
   const fp32 = await readFile(tier.graph);
-  const [preferred] = providers;
+  const [preferred] = executionProviders;
   if (preferred?.name === "cpu") {
-    // There is nothing to compare it with.
-    const open = () => runtime.createSession(fp32, { ...session, provider: preferred });
-    const providerReports = providers.map(
+    // The CPU needs no trial, because it is the reference itself.
+    const open = () => runtime.createSession(fp32, { ...sessionOptions, provider: preferred });
+    const providerReports = executionProviders.map(
       ({ name }) =>
         ({ name, precision: "fp32", state: name === "cpu" ? "used" : "not_tried" }) as const,
     );
     return { session: await open(), providerReports, openInstance: open };
   }
-  const takesFp16 = providers.some(
+  const acceptsFp16 = executionProviders.some(
     (provider) => "precision" in provider && provider.precision === "fp16",
   );
   const fp16 =
-    takesFp16 && tier.fp16Graph !== undefined ? await readFile(tier.fp16Graph) : undefined;
+    acceptsFp16 && tier.fp16Graph !== undefined ? await readFile(tier.fp16Graph) : undefined;
   try {
     return await openWithProviderFallback({
       runtime,
       graphByPrecision: { fp32, fp16 },
-      providers,
+      providers: executionProviders,
       trialInputs: firstRun.inputs,
-      sessionOptions: session,
+      sessionOptions,
       onEvent: (event) => onProviderEvent(event, tier.id),
     });
   } catch (error) {
-    const isOfTheRun = error instanceof EdgeTierError && error.code === "invalid_tensor";
-    throw isOfTheRun
+    const isInputError = error instanceof EdgeTierError && error.code === "invalid_tensor";
+    throw isInputError
       ? regionServerErrors.warmupFailed(firstRun.name, tier.id, error.detail, error)
       : error;
   }
 }
 
-/** The task's; where there is none, zeros, or numbers that providers can differ in. */
+/** Encodes the task's example. Without a task, generates zeros, or values in which providers can differ. */
 function createExampleInputs(
   manifest: Manifest,
   { inputs }: TierManifest,
@@ -167,8 +168,8 @@ function createExampleInputs(
 ): NamedTensors {
   if (preprocessor === undefined)
     return generateInputs(inputs, rows, isCpuPreferred(serving) ? "zero" : "random");
-  const { exampleInput: example } = getTask(manifest.task);
-  return preprocessor.encode(Array.from({ length: rows }, () => example));
+  const { exampleInput } = getTask(manifest.task);
+  return preprocessor.encode(Array.from({ length: rows }, () => exampleInput));
 }
 
 const isCpuPreferred = ({
@@ -199,7 +200,7 @@ function checkGraphSignature(manifest: Manifest, tier: TierManifest, session: Se
     ]);
 }
 
-/** The first declared tensor that the graph does not have in that form. */
+/** Returns the first declared tensor that the graph lacks or has with another datatype. */
 function findSignatureMismatch(
   kind: string,
   declared: readonly TensorSpec[],

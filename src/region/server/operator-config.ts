@@ -1,16 +1,16 @@
-// What a region's operator says of the models it serves, and how that goes together with what their manifests say.
+// The operator's configuration of the models in a region, and its merge with the manifests.
 
 import type { ArtifactRef, TierManifest } from "../../registry/manifest.ts";
 import { mergeServingConfigs, type ServingConfig } from "../../registry/serving-config.ts";
 import type { VersionPolicy } from "./version-policy.ts";
 
-/** Of one model, or of all. */
+/** Configuration of one model, or of all models. */
 export interface OperatorModelConfig {
   readonly versionPolicy?: VersionPolicy | undefined;
-  /** Whether it is loaded before anyone asks for it. */
+  /** Whether the model is loaded before its first request. */
   readonly preload?: boolean | undefined;
   readonly serving: ServingConfig<ArtifactRef>;
-  /** By the tier's id. */
+  /** Keyed by tier id. */
   readonly tiers?: ReadonlyMap<string, ServingConfig<ArtifactRef>>;
 }
 
@@ -18,9 +18,9 @@ export interface OperatorConfig {
   /** For every model. */
   readonly allModels: OperatorModelConfig;
   readonly models: ReadonlyMap<string, OperatorModelConfig>;
-  /** What neither says, and no manifest. */
+  /** Values that neither operator nor manifest sets. */
   readonly defaults: ServingConfig<ArtifactRef>;
-  /** The operator's own warm-up files, by SHA-256. */
+  /** The operator's own warm-up files, keyed by SHA-256. */
   readonly warmupFiles: ReadonlyMap<string, Uint8Array>;
 }
 
@@ -31,24 +31,25 @@ export const EMPTY_OPERATOR_CONFIG: OperatorConfig = {
   warmupFiles: new Map(),
 };
 
-/** By default all: an edge asks for versions by number, and those that nobody asks for are not loaded. */
+/** The default is `all`: edges request versions by number, and versions without requests are not loaded. */
 export function versionPolicyOf(
-  { allModels: all, models }: OperatorConfig,
+  { allModels, models }: OperatorConfig,
   model: string,
 ): VersionPolicy {
-  return models.get(model)?.versionPolicy ?? all.versionPolicy ?? "all";
+  return models.get(model)?.versionPolicy ?? allModels.versionPolicy ?? "all";
 }
 
-export function shouldPreload({ allModels: all, models }: OperatorConfig, model: string): boolean {
-  return models.get(model)?.preload ?? all.preload ?? false;
+export function shouldPreload({ allModels, models }: OperatorConfig, model: string): boolean {
+  return models.get(model)?.preload ?? allModels.preload ?? false;
 }
 
 /**
- * Whoever knows more goes first: the operator of the model on this hardware, then the model's builder, then the defaults.
- * What the operator says of all models overrules the builder too; what should not is said in the defaults, which are the settings.
+ * Merges configurations, the most specific knowledge first: the operator of the model on this hardware, then the model's
+ * builder, then the defaults. The operator's values for all models also override the builder. Values that should not do so
+ * belong in the defaults, which come from the settings.
  */
 export function resolveServingConfig(
-  { allModels: all, models, defaults }: OperatorConfig,
+  { allModels, models, defaults }: OperatorConfig,
   model: string,
   tier: Pick<TierManifest, "id" | "serving">,
 ): ServingConfig<ArtifactRef> {
@@ -56,7 +57,7 @@ export function resolveServingConfig(
   return mergeServingConfigs(
     own?.tiers?.get(tier.id),
     own?.serving,
-    all.serving,
+    allModels.serving,
     tier.serving,
     defaults,
   );

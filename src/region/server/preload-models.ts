@@ -1,14 +1,17 @@
-// What is loaded before anyone asks for it.
+// Loads models before their first request.
 
 import { DEFAULT_ALIAS, type ModelRef } from "../../registry/model-ref.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import { shouldPreload, type OperatorConfig } from "./operator-config.ts";
 import type { VersionResolver } from "./version-resolver.ts";
 
-/** At the same time: each holds its graph in memory while it is opened. */
+/** Limits concurrent loads, as each holds its graph in memory while it is opened. */
 const MAX_CONCURRENT_LOADS = 4;
 
-/** For each model that the configuration preloads, what its aliases and its version policy name. @throws model_store_unavailable where all are to be */
+/**
+ * Lists the aliases and version-policy versions of each model that is configured for preloading.
+ * @throws model_store_unavailable if all models are to be preloaded
+ */
 export async function listPreloadRefs(
   config: OperatorConfig,
   store: ModelStore,
@@ -19,25 +22,26 @@ export async function listPreloadRefs(
   const refs = names
     .filter((model) => shouldPreload(config, model))
     .map(async (model): Promise<readonly ModelRef[]> => {
-      const named = await versions
+      const referenced = await versions
         .listReferenced(model)
         .catch(() => ({ aliases: {}, versions: [] }));
-      const own: ModelRef[] = [
-        ...Object.keys(named.aliases).map((alias): ModelRef => ({
+      const modelRefs: ModelRef[] = [
+        ...Object.keys(referenced.aliases).map((alias): ModelRef => ({
           model,
           target: { kind: "alias", alias },
         })),
-        ...named.versions.map((version): ModelRef => ({
+        ...referenced.versions.map((version): ModelRef => ({
           model,
           target: { kind: "version", version },
         })),
       ];
-      return own.length > 0 ? own : [{ model, target: { kind: "alias", alias: DEFAULT_ALIAS } }]; // whose failure says what is missing
+      if (modelRefs.length > 0) return modelRefs;
+      return [{ model, target: { kind: "alias", alias: DEFAULT_ALIAS } }]; // Loading it fails and reports what is missing.
     });
   return (await Promise.all(refs)).flat();
 }
 
-/** A few at a time. @param load must not throw */
+/** Loads a few references at a time. @param load must not throw */
 export async function loadConcurrently(
   refs: readonly ModelRef[],
   load: (ref: ModelRef) => Promise<void>,

@@ -1,7 +1,8 @@
-// Opens a tier on the first of the configured execution providers that works: each is tried on an input, in a session that
-// has nothing else to do, and its outputs are compared with those of the same graph on the CPU. (The FP16 graph's with the
-// FP16 graph's: made from a quantised one, it rounds nothing to 8 bits, and is farther from that than a provider may be from
-// the CPU.) The CPU is the last one, and always works.
+// Opens a tier on the first configured execution provider that works. Each provider is tried on an input in a separate session,
+// and its outputs are compared with those of the same graph on the CPU.
+//
+// An FP16 graph is compared with the FP16 graph on the CPU. If it was made from a quantized graph, it does not round to 8 bits.
+// It would then differ from that graph by more than a provider may differ from the CPU. The CPU is tried last and always works.
 
 import { nativeErrors } from "../../runtime/native/errors.ts";
 import { systemClock, type Clock } from "../../core/clock.ts";
@@ -23,25 +24,25 @@ import {
   type SessionProbe,
 } from "../../runtime/native/probe-session.ts";
 
-/** What came of one configured provider, as the model's configuration shows it. */
+/** Outcome of one configured provider, as the model's configuration shows it. */
 export interface ProviderReport {
   readonly name: ExecutionProviderName;
-  /** Of the graph. */
+  /** Precision of the graph. */
   readonly precision: FloatPrecision;
   readonly state: "used" | "skipped" | "not_tried";
-  /** Why it was skipped, and what can be done about it. */
+  /** Why the provider was skipped, and a remedy. */
   readonly reason?: string;
-  /** From the CPU's outputs, where it gave any. */
+  /** Maximum difference from the CPU's outputs, if the provider produced any. */
   readonly maxAbsDifference?: number;
-  /** To open the session and run it once. */
+  /** Time to open the session and run it once. */
   readonly openMs?: number;
-  /** Of a run after the first. */
+  /** Time of a run after the first. */
   readonly runMs?: number;
-  /** How many nodes of the graph ran on which provider: what it cannot run goes to the CPU. */
+  /** Number of graph nodes per provider; nodes that a provider does not support run on the CPU. */
   readonly nodes?: NodeCounts;
 }
 
-/** For the log and for metrics. `label` is the session's. */
+/** Event for log and metrics. `label` is the session's label. */
 export type ProviderEvent = {
   readonly event: "provider_used" | "provider_skipped";
   readonly label?: string;
@@ -50,144 +51,170 @@ export type ProviderEvent = {
 export interface ProviderFallbackOptions {
   readonly runtime: NativeRuntime;
   readonly graphByPrecision: { readonly fp32: Uint8Array; readonly fp16?: Uint8Array | undefined };
-  /** In the order of preference. */
+  /** In order of preference. */
   readonly providers: readonly ExecutionProvider[];
-  /** What they are tried on. Zeros would let many a fault pass. */
+  /** Inputs of the trial. Zeros would hide many faults. */
   readonly trialInputs: NamedTensors;
-  /** For the sessions of all providers. */
+  /** Options for the sessions of all providers. */
   readonly sessionOptions?: Omit<NativeSessionOptions, "provider" | "countNodes">;
-  /** For one provider, from opening to its last run; TensorRT builds its engine in that time. */
+  /** Limit for one provider from opening to the last run; TensorRT builds its engine in this time. */
   readonly trialTimeoutMs?: number;
   readonly clock?: Clock;
   readonly onEvent?: (event: ProviderEvent) => void;
 }
 
 export interface ProviderSession {
-  /** Has run already. */
+  /** The session has already run. */
   readonly session: NativeSession;
-  /** In the order of preference; the CPU is among them. */
+  /** In order of preference; the CPU is always included. */
   readonly providerReports: readonly ProviderReport[];
-  /** A further session of the same graph on the same provider. */
+  /** Opens a further session of the same graph on the same provider. */
   openInstance(): Promise<NativeSession>;
 }
 
-/** @throws session_failed, session_lost, invalid_tensor, provider_too_slow where even the CPU cannot run the graph on the input */
+/** @throws session_failed, session_lost, invalid_tensor, provider_too_slow if even the CPU cannot run the graph */
 export async function openWithProviderFallback(
   options: ProviderFallbackOptions,
 ): Promise<ProviderSession> {
-  const {
-    runtime,
-    graphByPrecision: graphs,
-    providers,
-    trialInputs: input,
-    sessionOptions: shared = {},
-    trialTimeoutMs: timeLimitMs = 600_000,
-    clock = systemClock,
-    onEvent = () => {},
-  } = options;
+  const { providers } = options;
   const cpu = providers.find(({ name }) => name === "cpu") ?? DEFAULT_EXECUTION_PROVIDER;
   const order = providers.includes(cpu) ? providers : [...providers, cpu];
-  const report: ProviderReport[] = [];
-  /** On the CPU, by the precision of the graph. */
+  const trials = createProviderTrials(options, cpu);
+
+  async function openFirstWorking(): Promise<{
+    readonly provider: ExecutionProvider;
+    readonly session: NativeSession;
+  }> {
+    for (const provider of order.slice(0, order.indexOf(cpu))) {
+      const session = await trials.openCandidate(provider);
+      if (session !== undefined) return { provider, session };
+    }
+    return { provider: cpu, session: await trials.openOnCpu() };
+  }
+
+  let session: NativeSession | undefined;
+  try {
+    const used = await openFirstWorking();
+    session = used.session;
+    for (const provider of order.slice(order.indexOf(used.provider) + 1))
+      trials.skipUntried(provider);
+    return {
+      session,
+      providerReports: trials.reports,
+      openInstance: () => trials.openInstance(used.provider),
+    };
+  } finally {
+    await trials.disposeReferences(session);
+  }
+}
+
+/** Tries providers, compares them with reference sessions on the CPU, and reports the outcomes. */
+function createProviderTrials(options: ProviderFallbackOptions, cpu: ExecutionProvider) {
+  const { graphByPrecision, trialInputs, trialTimeoutMs = 600_000, clock = systemClock } = options;
+  const { reports, report } = createProviderReports(options);
+  /** Sessions on the CPU, by precision of the graph. */
   const references = new Map<FloatPrecision, SessionProbe>();
 
-  const precisionOf = (provider: ExecutionProvider): FloatPrecision =>
-    "precision" in provider && graphs.fp16 !== undefined ? provider.precision : "fp32";
-  function open(
-    provider: ExecutionProvider,
-    precision: FloatPrecision,
-    own?: NativeSessionOptions,
-    end?: AbortSignal,
-  ): Promise<NativeSession> {
-    return runtime.createSession(
-      graphs[precision] ?? graphs.fp32,
-      { ...shared, ...own, provider },
-      end,
-    );
-  }
-  function tryOut(provider: ExecutionProvider, precision: FloatPrecision): Promise<SessionProbe> {
-    return probeSession(
-      (end) => open(provider, precision, { countNodes: provider !== cpu }, end),
-      input,
-      timeLimitMs,
+  const precisionFor = (provider: ExecutionProvider): FloatPrecision =>
+    "precision" in provider && graphByPrecision.fp16 !== undefined ? provider.precision : "fp32";
+
+  const probe = (provider: ExecutionProvider, precision: FloatPrecision): Promise<SessionProbe> =>
+    probeSession(
+      (signal) =>
+        openSession(options, { provider, precision, countNodes: provider !== cpu }, signal),
+      trialInputs,
+      trialTimeoutMs,
       clock,
     );
+
+  async function getReference(precision: FloatPrecision): Promise<SessionProbe> {
+    const reference = references.get(precision) ?? (await probe(cpu, precision));
+    references.set(precision, reference);
+    return reference;
   }
-  function tell(entry: ProviderReport): void {
-    report.push(entry);
-    const { label } = shared;
-    if (entry.state !== "not_tried")
+
+  return {
+    reports,
+
+    /** @returns undefined if the provider does not work */
+    async openCandidate(provider: ExecutionProvider): Promise<NativeSession | undefined> {
+      const entry = { name: provider.name, precision: precisionFor(provider) };
+      try {
+        const { outputs } = await getReference(entry.precision);
+        const trial = await probe(provider, entry.precision);
+        const { maxAbsDifference, problem } = compareOutputs(outputs, trial.outputs);
+        const reason = runsNoNodes(provider.name, trial)
+          ? "none of the graph's nodes runs on it"
+          : problem;
+        const state = reason === undefined ? { state: "used" as const } : skipped(reason);
+        report({ ...entry, ...state, maxAbsDifference, ...timingsOf(trial) });
+        if (reason === undefined) return trial.session;
+        disposeInBackground(trial.session);
+      } catch (error) {
+        report({ ...entry, ...skipped(describeUnavailable(provider.name, error)) });
+      }
+      return undefined;
+    },
+
+    async openOnCpu(): Promise<NativeSession> {
+      const trial = await getReference("fp32");
+      report({ name: "cpu", precision: "fp32", state: "used", ...timingsOf(trial) });
+      return trial.session;
+    },
+
+    skipUntried: (provider: ExecutionProvider) =>
+      report({ name: provider.name, precision: precisionFor(provider), state: "not_tried" }),
+
+    openInstance: (provider: ExecutionProvider) =>
+      openSession(options, { provider, precision: precisionFor(provider) }),
+
+    async disposeReferences(except: NativeSession | undefined): Promise<void> {
+      for (const { session } of references.values())
+        if (session !== except) await session.dispose();
+    },
+  };
+}
+
+function openSession(
+  { runtime, graphByPrecision, sessionOptions }: ProviderFallbackOptions,
+  {
+    provider,
+    precision,
+    ...trialOptions
+  }: {
+    readonly provider: ExecutionProvider;
+    readonly precision: FloatPrecision;
+    readonly countNodes?: boolean;
+  },
+  signal?: AbortSignal,
+): Promise<NativeSession> {
+  return runtime.createSession(
+    graphByPrecision[precision] ?? graphByPrecision.fp32,
+    { ...sessionOptions, ...trialOptions, provider },
+    signal,
+  );
+}
+
+function createProviderReports({
+  sessionOptions: { label } = {},
+  onEvent = () => {},
+}: ProviderFallbackOptions) {
+  const reports: ProviderReport[] = [];
+  return {
+    reports,
+    report(entry: ProviderReport): void {
+      reports.push(entry);
+      if (entry.state === "not_tried") return;
       onEvent({
         event: `provider_${entry.state}`,
         ...(label !== undefined && { label }),
         ...entry,
       });
-  }
-
-  async function referenceFor(precision: FloatPrecision): Promise<SessionProbe> {
-    const reference = references.get(precision) ?? (await tryOut(cpu, precision));
-    references.set(precision, reference);
-    return reference;
-  }
-
-  /** @returns the session, if it may be used */
-  async function openCandidate(provider: ExecutionProvider): Promise<NativeSession | undefined> {
-    const precision = precisionOf(provider);
-    const entry = { name: provider.name, precision };
-    try {
-      const { outputs } = await referenceFor(precision);
-      const trial = await tryOut(provider, precision);
-      const { maxAbsDifference, problem } = compareOutputs(outputs, trial.outputs);
-      const reason = runsNoNodes(provider.name, trial)
-        ? "none of the graph's nodes runs on it"
-        : problem;
-      tell({
-        ...entry,
-        ...(reason === undefined ? { state: "used" } : { state: "skipped", reason }),
-        maxAbsDifference,
-        ...timingsOf(trial),
-      });
-      if (reason === undefined) return trial.session;
-      disposeInBackground(trial.session);
-    } catch (error) {
-      tell({ ...entry, state: "skipped", reason: describeUnavailable(provider.name, error) });
-    }
-    return undefined;
-  }
-
-  async function openOnCpu(): Promise<NativeSession> {
-    const trial = await referenceFor("fp32");
-    tell({ name: "cpu", precision: "fp32", state: "used", ...timingsOf(trial) });
-    return trial.session;
-  }
-
-  async function openFirst(): Promise<{
-    readonly provider: ExecutionProvider;
-    readonly session: NativeSession;
-  }> {
-    for (const provider of order.slice(0, order.indexOf(cpu))) {
-      const session = await openCandidate(provider);
-      if (session !== undefined) return { provider, session };
-    }
-    return { provider: cpu, session: await openOnCpu() };
-  }
-
-  let session: NativeSession | undefined;
-  try {
-    const used = await openFirst();
-    session = used.session;
-    for (const provider of order.slice(order.indexOf(used.provider) + 1))
-      tell({ name: provider.name, precision: precisionOf(provider), state: "not_tried" });
-    return {
-      session,
-      providerReports: report,
-      openInstance: () => open(used.provider, precisionOf(used.provider)),
-    };
-  } finally {
-    for (const reference of references.values())
-      if (reference.session !== session) await reference.session.dispose();
-  }
+    },
+  };
 }
+
+const skipped = (reason: string) => ({ state: "skipped", reason }) as const;
 
 const timingsOf = ({ openMs, runMs, session: { nodes } }: SessionProbe) => ({
   openMs,
@@ -198,20 +225,20 @@ const timingsOf = ({ openMs, runMs, session: { nodes } }: SessionProbe) => ({
 const runsNoNodes = (name: ExecutionProviderName, { session: { nodes } }: SessionProbe): boolean =>
   nodes !== undefined && nodes[name] === undefined;
 
-/** By what ONNX Runtime says. */
+/** Remedies by ONNX Runtime's message. */
 const PROVIDER_REMEDIES: readonly (readonly [
-  says: RegExp,
+  pattern: RegExp,
   remedy: (name: ExecutionProviderName) => string,
 ])[] = [
   [
     /load shared library/i,
     (name) =>
-      `It needs NVIDIA's driver, CUDA 12, cuDNN 9${name === "tensorrt" ? ", TensorRT 10" : ""} and the provider's library, which \`node node_modules/onnxruntime-node/script/install.js --onnxruntime-node-install=cuda12\` installs.`,
+      `Install NVIDIA's driver, CUDA 12, cuDNN 9${name === "tensorrt" ? ", TensorRT 10" : ""} and the provider's library, with \`node node_modules/onnxruntime-node/script/install.js --onnxruntime-node-install=cuda12\`.`,
   ],
   [
     /WebGPU adapter/i,
     () =>
-      "It needs a Vulkan loader and a driver: `vulkaninfo --summary` lists what there is (Debian: libvulkan1, vulkan-tools and the GPU's driver).",
+      "Install a Vulkan loader and a driver (Debian: libvulkan1, vulkan-tools and the GPU's driver); check them with `vulkaninfo --summary`.",
   ],
   [/requires f16/, () => 'Set its precision to "fp32".'],
 ];
@@ -219,7 +246,7 @@ const PROVIDER_REMEDIES: readonly (readonly [
 function describeUnavailable(name: ExecutionProviderName, error: unknown): string {
   const reason = error instanceof EdgeTierError ? error.detail : reasonOf(error);
   const remedy =
-    PROVIDER_REMEDIES.find(([says]) => says.test(reason))?.[1](name) ??
-    "The server's error output may tell more; take it off the list if it is not to be had.";
+    PROVIDER_REMEDIES.find(([pattern]) => pattern.test(reason))?.[1](name) ??
+    "Read the server's error output, or remove the provider from the list.";
   return nativeErrors.providerUnavailable(name, reason, remedy).message;
 }

@@ -1,4 +1,4 @@
-// What happens to a region's models, for logs and metrics; and what a version is called there and in the repository's maps.
+// Events of a region's models for log and metrics, and the keys that name versions in the repository's maps.
 
 import type { ProviderEvent } from "./provider-fallback.ts";
 import type { AliasOverride } from "./version-resolver.ts";
@@ -22,7 +22,7 @@ export type RepositoryEvent =
       readonly version: number | undefined;
       readonly error: unknown;
     }
-  /** Nobody knows then whether there is such a model: its name is whatever was asked for. */
+  /** The model's existence is unknown; its name is the requested one. */
   | {
       readonly event: "store_unavailable";
       readonly model?: string;
@@ -30,16 +30,16 @@ export type RepositoryEvent =
       readonly error: unknown;
     }
   | (ProviderEvent & VersionRef & { readonly tier: string })
-  /** The operator has configured a tier that this version does not have. */
+  /** The operator configured a tier that this version does not have. */
   | ({ readonly event: "tier_unknown"; readonly tier: string } & VersionRef)
   | ({ readonly event: "alias_overruled" } & AliasOverride);
 
-/** "model@version", or "model@alias". */
+/** Returns "model@version" or "model@alias". */
 export const repositoryKey = (model: string, versionOrAlias: number | string) =>
   `${model}@${versionOrAlias}`;
 export const isKeyOfModel = (model: string, key: string) => key.startsWith(`${model}@`);
 
-/** @param key of a version */
+/** @param key "model@version" */
 export function parseVersionKey(key: string): VersionRef {
   const at = key.lastIndexOf("@");
   return { model: key.slice(0, at), version: Number(key.slice(at + 1)) };

@@ -1,8 +1,8 @@
-// Identical requests that come at the same time are computed once: the first one's run answers all of them, each within its own
-// deadline and for as long as its own client waits. The run ends early only when nobody waits for it any more.
+// Request coalescing: identical concurrent requests are computed once. The first one's run answers all of them, each within its
+// own deadline. The run is aborted only when its last waiting client has disconnected or expired.
 //
-// Identical are those for one session (which is one tier of one version) with the same inputs, byte by byte and before any
-// preprocessing, and the same priority. What a request wants of the outputs, and in which form, is its own matter.
+// Requests are identical if they have the same session (one tier of one version), inputs and priority. Inputs are compared byte
+// by byte, before preprocessing. Selected outputs and output format may differ.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { regionServerErrors } from "./errors.ts";
@@ -14,11 +14,11 @@ import type { NamedTensors } from "../../core/tensor.ts";
 import type { QueueConfig } from "../../registry/serving-config.ts";
 import type { Session } from "../../runtime/runtime.ts";
 
-/** For whom, and for how long, a run is made. */
+/** A client that waits for a run. */
 export interface Waiter {
-  /** Milliseconds since the epoch. */
+  /** Deadline in milliseconds since the epoch. */
   readonly expiresAtMs: number | undefined;
-  /** Aborted when the client has left. */
+  /** Aborted when the client disconnects. */
   readonly signal: AbortSignal;
 }
 
@@ -30,14 +30,14 @@ export interface CoalescableRequest extends Waiter {
 
 export interface CoalescedResult {
   readonly outputs: NamedTensors;
-  /** It was another request's run. */
+  /** Whether the run belonged to another request. */
   readonly isCoalesced: boolean;
 }
 
 export interface RequestCoalescer {
   /**
-   * @param start makes the run, for all who will wait for it
-   * @throws request_expired, request_cancelled for this request alone; what the run throws
+   * @param start starts the run for all requests that will wait for it
+   * @throws request_expired, request_cancelled for this request only; what the run throws
    */
   execute(
     request: CoalescableRequest,
@@ -51,7 +51,7 @@ interface InFlightRun {
   abandon(): void;
 }
 
-/** A run for each request. */
+/** Gives each request its own run. */
 export const noCoalescing: RequestCoalescer = {
   execute: async ({ expiresAtMs, signal }, start) => ({
     outputs: await start({ expiresAtMs, signal }),
@@ -59,92 +59,103 @@ export const noCoalescing: RequestCoalescer = {
   }),
 };
 
-/** Whether a request that expires is refused: where it only goes back in the queue, or its own deadline is not heeded, it needs a place of its own there. */
+/**
+ * Returns whether requests of this queue may be coalesced. A request needs its own place in the queue if its expiry only
+ * delays it, or if the queue ignores its deadline.
+ */
 export const isCoalescable = ({ timeoutAction, allowTimeoutOverride }: QueueConfig = {}): boolean =>
   timeoutAction !== "delay" && allowTimeoutOverride !== false;
 
 export function createRequestCoalescer(clock: Clock): RequestCoalescer {
-  const bySession = new WeakMap<Session, Map<string, InFlightRun>>();
+  const runsBySession = new WeakMap<Session, Map<string, InFlightRun>>();
 
   function runsOf(session: Session): Map<string, InFlightRun> {
-    const runs = bySession.get(session) ?? new Map<string, InFlightRun>();
-    bySession.set(session, runs);
+    const runs = runsBySession.get(session) ?? new Map<string, InFlightRun>();
+    runsBySession.set(session, runs);
     return runs;
   }
 
-  const hasExpired = ({ expiresAtMs = Infinity }: Waiter) => clock.now() >= expiresAtMs;
-
-  function begin(
-    runs: Map<string, InFlightRun>,
-    key: string,
-    start: (waiter: Waiter) => Promise<NamedTensors>,
-  ): InFlightRun {
-    const abandoned = new AbortController();
-    const forget = () => void (runs.get(key) === run && runs.delete(key));
-    const run: InFlightRun = {
-      outputs: start({ expiresAtMs: undefined, signal: abandoned.signal }).finally(forget),
-      waiters: 0,
-      abandon() {
-        forget();
-        abandoned.abort();
-      },
-    };
-    runs.set(key, run);
-    return run;
-  }
-
-  async function wait(run: InFlightRun, { expiresAtMs, signal }: Waiter): Promise<NamedTensors> {
-    const { promise, resolve, reject } = Promise.withResolvers<NamedTensors>();
-    const leave = () => reject(coreErrors.requestCancelled());
-    let stopTimer = () => {};
-    const watch = () => {
-      if (expiresAtMs === undefined) return;
-      const leftMs = expiresAtMs - clock.now();
-      if (leftMs <= 0) reject(regionServerErrors.requestExpired());
-      else stopTimer = clock.setTimer(watch, leftMs); // timers may be early
-    };
-    run.waiters++;
-    signal.addEventListener("abort", leave);
-    watch();
-    run.outputs.then(resolve, reject);
-    try {
-      return await promise;
-    } finally {
-      stopTimer();
-      signal.removeEventListener("abort", leave);
-      if (--run.waiters === 0) run.abandon();
-    }
-  }
-
-  async function run(
+  async function execute(
     request: CoalescableRequest,
     start: (waiter: Waiter) => Promise<NamedTensors>,
   ): Promise<CoalescedResult> {
     if (request.signal.aborted) throw coreErrors.requestCancelled();
-    if (hasExpired(request)) throw regionServerErrors.requestExpired();
+    if (hasExpired(request, clock)) throw regionServerErrors.requestExpired();
     const runs = runsOf(request.session);
     const key = computeRequestKey(request);
-    const others = runs.get(key);
-    if (others === undefined)
-      return { outputs: await wait(begin(runs, key, start), request), isCoalesced: false };
+    const inFlight = runs.get(key);
+    if (inFlight === undefined) {
+      const run = startRun(runs, key, start);
+      return { outputs: await waitFor(run, request, clock), isCoalesced: false };
+    }
     try {
-      return { outputs: await wait(others, request), isCoalesced: true };
+      return { outputs: await waitFor(inFlight, request, clock), isCoalesced: true };
     } catch (error) {
-      // The run has waited for longer than its queue allows, and this request has not.
+      // The run exceeded its queue's timeout, but this request has time left.
       if (
         error instanceof EdgeTierError &&
         error.code === "request_expired" &&
-        !hasExpired(request)
+        !hasExpired(request, clock)
       )
-        return await run(request, start);
+        return await execute(request, start);
       throw error;
     }
   }
 
-  return { execute: run };
+  return { execute };
 }
 
-/** SHA-256 over the fields, each with its length before it. */
+const hasExpired = ({ expiresAtMs = Infinity }: Waiter, clock: Clock): boolean =>
+  clock.now() >= expiresAtMs;
+
+function startRun(
+  runs: Map<string, InFlightRun>,
+  key: string,
+  start: (waiter: Waiter) => Promise<NamedTensors>,
+): InFlightRun {
+  const abortion = new AbortController();
+  const forget = () => void (runs.get(key) === run && runs.delete(key));
+  const run: InFlightRun = {
+    outputs: start({ expiresAtMs: undefined, signal: abortion.signal }).finally(forget),
+    waiters: 0,
+    abandon() {
+      forget();
+      abortion.abort();
+    },
+  };
+  runs.set(key, run);
+  return run;
+}
+
+/** Waits for a run on behalf of one client; the last client to stop waiting abandons the run. */
+async function waitFor(
+  run: InFlightRun,
+  { expiresAtMs, signal }: Waiter,
+  clock: Clock,
+): Promise<NamedTensors> {
+  const { promise, resolve, reject } = Promise.withResolvers<NamedTensors>();
+  const cancel = () => reject(coreErrors.requestCancelled());
+  let stopTimer = () => {};
+  const checkExpiry = () => {
+    if (expiresAtMs === undefined) return;
+    const remainingMs = expiresAtMs - clock.now();
+    if (remainingMs <= 0) reject(regionServerErrors.requestExpired());
+    else stopTimer = clock.setTimer(checkExpiry, remainingMs); // Timers may fire early.
+  };
+  run.waiters++;
+  signal.addEventListener("abort", cancel);
+  checkExpiry();
+  run.outputs.then(resolve, reject);
+  try {
+    return await promise;
+  } finally {
+    stopTimer();
+    signal.removeEventListener("abort", cancel);
+    if (--run.waiters === 0) run.abandon();
+  }
+}
+
+/** Computes SHA-256 over the fields, each prefixed with its length. */
 function computeRequestKey({ inputs, priority }: CoalescableRequest): string {
   const hash = createHash("sha256");
   const length = new Uint8Array(4);

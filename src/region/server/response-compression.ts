@@ -1,4 +1,4 @@
-// Answers in the content coding that the client asks for (RFC 9110, 12.5.3), made by Node's thread pool.
+// Response compression in the encoding that the client prefers (RFC 9110, 12.5.3), on Node's thread pool.
 
 import { promisify } from "node:util";
 import { constants, deflate, gzip } from "node:zlib";
@@ -7,14 +7,14 @@ import { accepts } from "hono/accepts";
 
 export type ContentEncoding = "gzip" | "deflate" | "identity";
 
-/** Below that, it costs more than it saves. */
+/** Smaller bodies cost more to compress than compression saves. */
 const MIN_BYTES = 1_024;
-/** Tensors compress badly at any level, and JSON of numbers well at this one. */
+/** Tensors compress badly at any level; JSON numbers compress well even at this one. */
 const COMPRESSION_OPTIONS = { level: constants.Z_BEST_SPEED };
-/** `deflate` is zlib's format. */
+/** HTTP's `deflate` is zlib's format. */
 const compressors = { gzip: promisify(gzip), deflate: promisify(deflate) } as const;
 
-/** The client's best liked, the first of several; what it does not mention is not taken. */
+/** Returns the client's preferred encoding, the first of equals. Encodings that the client does not list are not used. */
 export function negotiateEncoding(c: Context, bytes: number): ContentEncoding {
   if (bytes < MIN_BYTES) return "identity";
   const chosen = accepts(c, {
@@ -22,12 +22,12 @@ export function negotiateEncoding(c: Context, bytes: number): ContentEncoding {
     supports: ["gzip", "deflate", "identity"],
     default: "identity",
     match(accepted, { supports }) {
-      const others =
-        supports.find((encoding) => accepted.every(({ type }) => type !== encoding)) ?? "identity"; // what `*` stands for
+      const wildcard =
+        supports.find((encoding) => accepted.every(({ type }) => type !== encoding)) ?? "identity";
       const known = accepted
-        .map(({ type, q }) => ({ encoding: type === "*" ? others : type.toLowerCase(), q }))
+        .map(({ type, q }) => ({ encoding: type === "*" ? wildcard : type.toLowerCase(), q }))
         .filter(({ encoding, q }) => supports.includes(encoding) && q > 0);
-      return known.reduce((best, one) => (one.q > best.q ? one : best), {
+      return known.reduce((best, candidate) => (candidate.q > best.q ? candidate : best), {
         encoding: "identity",
         q: 0,
       }).encoding;

@@ -1,9 +1,9 @@
-// The region's image decoder: one for all of its models, which decodes one image at a time.
+// Image decoder shared by all models of the region; it decodes one image at a time.
 
 import { createLazyImageCodecs } from "../../runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../tasks/image/image-decoder.ts";
 
-/** Enough for any image that a manifest can allow. */
+/** Sufficient for every image that a manifest can allow. */
 const MAX_MEMORY_BYTES = 256 * 1024 * 1024;
 const RETAINED_MEMORY_BYTES = 64 * 1024 * 1024;
 

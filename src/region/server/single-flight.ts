@@ -1,5 +1,5 @@
-// Keeps many callers and a broken model from making a storm of requests to the model store: a failure is remembered for a
-// while, and one piece of work is shared among all who ask for it while it runs.
+// Single flight: concurrent callers of the same key share one call, and a failure is cached for a while. Many callers of a
+// broken model thus cannot overload the model store.
 
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../core/clock.ts";
@@ -10,17 +10,17 @@ export type SingleFlight<Result> = (key: string, work: () => Promise<Result>) =>
 
 export interface FailureCache<Result> {
   run: SingleFlight<Result>;
-  /** The next run of it is tried, whatever became of the last. */
+  /** Lets the next call run, whatever the outcome of the last one. */
   clear(key: string): void;
 }
 
 export interface FailureCacheOptions {
   readonly clock: Clock;
-  /** How long a failure is given again before the work is tried anew. */
+  /** Time during which a failure is repeated before the work runs again. */
   readonly retryAfterMs: number;
-  /** Doubled with each failure in a row, up to this. */
+  /** Limit of that time, which doubles with each consecutive failure. */
   readonly maxRetryAfterMs?: number;
-  /** A failure that says nothing of the next try: it doubles nothing. */
+  /** Recognizes failures that do not predict the next attempt; they double nothing. */
   readonly isTransient?: (error: unknown) => boolean;
 }
 
@@ -34,22 +34,22 @@ export function createFailureCache<Result>({
   clock,
   retryAfterMs,
   maxRetryAfterMs = retryAfterMs,
-  isTransient: isPassing = () => false,
+  isTransient = () => false,
 }: FailureCacheOptions): FailureCache<Result> {
   const failures = new LRUCache<string, CachedFailure>({ max: MAX_CACHED_FAILURES });
   return {
     async run(key, work) {
-      const before = failures.get(key);
-      if (before !== undefined && clock.now() < before.untilMs) throw before.error;
+      const previous = failures.get(key);
+      if (previous !== undefined && clock.now() < previous.untilMs) throw previous.error;
       try {
         const result = await work();
         failures.delete(key);
         return result;
       } catch (error) {
         const delayMs =
-          before === undefined || isPassing(error)
+          previous === undefined || isTransient(error)
             ? retryAfterMs
-            : Math.min(2 * before.delayMs, maxRetryAfterMs);
+            : Math.min(2 * previous.delayMs, maxRetryAfterMs);
         failures.set(key, { error, delayMs, untilMs: clock.now() + delayMs });
         throw error;
       }
@@ -58,14 +58,14 @@ export function createFailureCache<Result>({
   };
 }
 
-/** The same, and shared while it runs. */
+/** Shares each running call among its callers, and caches failures as createFailureCache does. */
 export function createSingleFlight<Result>(options: FailureCacheOptions): SingleFlight<Result> {
   const running = new Map<string, Promise<Result>>();
-  const memory = createFailureCache<Result>(options);
+  const failureCache = createFailureCache<Result>(options);
   return (key, work) => {
     const current = running.get(key);
     if (current !== undefined) return current;
-    const started = memory.run(key, work).finally(() => running.delete(key));
+    const started = failureCache.run(key, work).finally(() => running.delete(key));
     running.set(key, started);
     return started;
   };

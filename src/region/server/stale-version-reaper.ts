@@ -1,5 +1,5 @@
-// Versions that stay behind: loaded once, and superseded since. They go when nobody has asked for them for a while, and not
-// at once, since an edge goes on asking for the version that it knows by number.
+// Unloads stale versions, which were loaded once and have since been superseded. A version is unloaded only after some time
+// without requests, because edges keep requesting the version that they know by number.
 
 import type { Clock } from "../../core/clock.ts";
 
@@ -15,13 +15,13 @@ export interface StaleVersionReaperOptions {
   readonly clock: Clock;
   readonly idleMs: number;
   readonly listLoaded: () => readonly CachedVersion[];
-  /** Versions of a model that an alias or the version policy names. */
+  /** Returns the versions of a model that an alias or the version policy references. */
   readonly listReferenced: (model: string) => Promise<ReadonlySet<number>>;
   readonly unload: (key: string) => Promise<void>;
 }
 
 export interface StaleVersionReaper {
-  /** To be called when something was loaded. */
+  /** Schedules a check. Call it after each load. */
   schedule(): void;
   stop(): void;
 }
@@ -29,41 +29,41 @@ export interface StaleVersionReaper {
 export function createStaleVersionReaper({
   clock,
   idleMs,
-  listLoaded: loaded,
-  listReferenced: namedOf,
+  listLoaded,
+  listReferenced,
   unload,
 }: StaleVersionReaperOptions): StaleVersionReaper {
   let stop: (() => void) | undefined;
 
-  /** Of models with several: the only one of its model is no leftover, whatever its number. */
+  /** Lists models with several versions. A model's only version is never stale, whatever its number. */
   const modelsWithSeveral = () =>
-    [...Map.groupBy(loaded(), ({ model }) => model)]
+    [...Map.groupBy(listLoaded(), ({ model }) => model)]
       .filter(([, versions]) => versions.length > 1)
       .map(([model]) => model);
 
-  async function look(): Promise<void> {
+  async function unloadStale(): Promise<void> {
     for (const model of modelsWithSeveral()) {
-      const named = await namedOf(model).catch(() => undefined);
-      if (named === undefined) continue; // nobody can tell: next time, perhaps
-      const idle = loaded().filter(
-        (one) =>
-          one.model === model &&
-          !named.has(one.version) &&
-          !one.isInUse &&
-          clock.now() - one.lastUsedAtMs >= idleMs,
+      const referenced = await listReferenced(model).catch(() => undefined);
+      if (referenced === undefined) continue; // Without the references, nothing is known to be stale; the next check may tell.
+      const stale = listLoaded().filter(
+        (cached) =>
+          cached.model === model &&
+          !referenced.has(cached.version) &&
+          !cached.isInUse &&
+          clock.now() - cached.lastUsedAtMs >= idleMs,
       );
-      await Promise.all(idle.map(({ key }) => unload(key)));
+      await Promise.all(stale.map(({ key }) => unload(key)));
     }
   }
 
-  function watch(): void {
+  function schedule(): void {
     if (stop !== undefined || modelsWithSeveral().length === 0) return;
     stop = clock.setTimer(async () => {
-      await look();
+      await unloadStale();
       stop = undefined;
-      watch();
+      schedule();
     }, idleMs);
   }
 
-  return { schedule: watch, stop: () => stop?.() };
+  return { schedule, stop: () => stop?.() };
 }

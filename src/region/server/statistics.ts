@@ -1,11 +1,12 @@
-// Triton's statistics of each loaded version, from the executor's runs and the outcomes of requests.
+// Triton's statistics of each loaded version, computed from the executor's runs and the outcomes of requests.
 //
-// Durations are a request's, as in Triton's InferenceStatsAggregator: each of a shared run's has all of its compute time.
-// `success` and `fail` last from the decoded request to its outputs. `compute_input` is preprocessing and merging, what
-// the graph needs before it can run; `compute_output` is splitting. Reading a request and writing its answer is in none.
-// A request that another one's run has answered is a cache hit: it counts in `success` and `queue`, and in no compute and no
-// execution, as one that Triton's response cache answers does.
-// Requests that are refused for what they say are not counted. They go with `unload`; eviction is not the client's doing.
+// Durations are per request, as in Triton's InferenceStatsAggregator: each request of a shared run counts the whole compute
+// time. `success` and `fail` last from the decoded request to its outputs. `compute_input` is preprocessing and merging;
+// `compute_output` is splitting. Neither includes reading the request or writing the response.
+//
+// A coalesced request is a cache hit, as with Triton's response cache: it counts in `success` and `queue`, but not in compute
+// and executions. Requests rejected as invalid are not counted. `unload` resets the statistics; eviction does not, because no
+// client caused it.
 
 import { systemClock, type Clock } from "../../core/clock.ts";
 import type { DurationStatistic, ModelStatistics } from "../../protocol/statistics.ts";
@@ -17,7 +18,7 @@ export interface InferenceStatistics {
   recordRun(run: BatchRun): void;
   recordOutcome(outcome: InferOutcome): void;
   handleEvent(event: RepositoryEvent): void;
-  /** All zero for one that has not been asked. */
+  /** Returns zeros for a version without requests. */
   read(model: string, version: number): ModelStatistics;
 }
 
@@ -26,7 +27,7 @@ interface ModelVersion {
   readonly version: number;
 }
 
-interface Sum {
+interface DurationSum {
   count: number;
   ms: number;
 }
@@ -52,13 +53,13 @@ function createRecord() {
 }
 
 export function createInferenceStatistics(clock: Clock = systemClock): InferenceStatistics {
-  /** By "model@version". */
+  /** Keyed by "model@version". */
   const records = new Map<string, ReturnType<typeof createRecord>>();
-  /** Unloaded, and not loaded again: what was under way then counts no more. */
-  const gone = new Set<string>();
+  /** Versions that were unloaded and not loaded again; their last requests no longer count. */
+  const unloaded = new Set<string>();
 
-  const recordOf = (of: ModelVersion) =>
-    gone.has(keyOf(of)) ? createRecord() : getOrAdd(records, keyOf(of), createRecord);
+  const recordOf = (version: ModelVersion) =>
+    unloaded.has(keyOf(version)) ? createRecord() : getOrAdd(records, keyOf(version), createRecord);
 
   return {
     recordRun({
@@ -139,19 +140,19 @@ export function createInferenceStatistics(clock: Clock = systemClock): Inference
 
 const keyOf = ({ model, version }: ModelVersion) => `${model}@${version}`;
 
-/** Nothing is kept that could be missed: the edge caches answers. */
+/** The region caches no responses, so it has no cache misses; the edge caches answers. */
 const NONE: DurationStatistic = { count: 0, ns: 0 };
 
-function createDurationSum(): Sum {
+function createDurationSum(): DurationSum {
   return { count: 0, ms: 0 };
 }
 
-function add(sum: Sum, count: number, ms: number): void {
+function add(sum: DurationSum, count: number, ms: number): void {
   sum.count += count;
   sum.ms += ms;
 }
 
-const toDurationStatistic = ({ count, ms }: Sum): DurationStatistic => ({
+const toDurationStatistic = ({ count, ms }: DurationSum): DurationStatistic => ({
   count,
   ns: Math.round(ms * 1e6),
 });

@@ -1,22 +1,22 @@
-// Which versions of a model a region loads: Triton's version policy.
+// Version policy as in Triton: selects which versions of a model a region loads.
 
-/** `latest`: that many of the highest numbers, and what an alias names; `specific`: these and no others; `all`. */
+/** `latest`: the highest version numbers and every aliased version; `specific`: only the listed versions; `all`: no limit. */
 export type VersionPolicy =
   | "all"
   | { readonly latest: number }
   | { readonly specific: readonly number[] };
 
-/** What the store says of a model now. */
+/** Versions and aliases of a model in the store. */
 export interface PublishedVersions {
-  /** Ascending. */
+  /** In ascending order. */
   readonly versions: readonly number[];
-  /** That an alias names. */
+  /** Versions that an alias names. */
   readonly aliased: readonly number[];
 }
 
 /**
- * What an alias is answered with. `specific` overrules it, with the highest of its versions, as Triton answers a request
- * that names none: whoever moves an alias elsewhere must not be able to take the model away here.
+ * Returns the version that an alias resolves to. `specific` overrides the alias with its highest published version, as Triton
+ * does for requests without a version. Moving an alias elsewhere must not make the model unavailable here.
  */
 export function resolveServedVersion(
   policy: VersionPolicy,
@@ -28,9 +28,10 @@ export function resolveServedVersion(
 }
 
 /**
- * A version is published before an alias moves to it: if `latest` counted numbers alone, publishing would take away what
- * `stable` names until then. `specific` is a list that the operator has written by hand, and nothing from outside adds to it.
- * @returns why it may not be loaded; undefined if it may
+ * Checks whether the policy admits a version. A version is published before an alias moves to it; if `latest` counted numbers
+ * alone, publishing would make the version behind `stable` unavailable. `specific` is the operator's own list, and nothing
+ * else extends it.
+ * @returns the reason of a rejection; undefined if the version may be loaded
  */
 export function policyRejection(
   policy: VersionPolicy,
@@ -41,13 +42,13 @@ export function policyRejection(
   if ("specific" in policy)
     return policy.specific.includes(version)
       ? undefined
-      : `this region serves ${listed(policy.specific)} only`;
+      : `this region serves ${formatVersions(policy.specific)} only`;
   if (aliased.includes(version) || latestOf(versions, policy.latest).includes(version))
     return undefined;
   return `this region serves the latest ${policy.latest === 1 ? "version" : `${policy.latest} versions`} only, and those with an alias`;
 }
 
-/** The versions that the policy names one by one; what may be loaded beside them is loaded when it is asked for. */
+/** Returns the versions that the policy names explicitly; other admitted versions are loaded on request. */
 export function listPolicyVersions(
   policy: VersionPolicy,
   { versions }: Pick<PublishedVersions, "versions">,
@@ -57,5 +58,5 @@ export function listPolicyVersions(
 }
 
 const latestOf = (versions: readonly number[], count: number) => versions.slice(-count);
-const listed = (versions: readonly number[]) =>
+const formatVersions = (versions: readonly number[]) =>
   `version${versions.length === 1 ? "" : "s"} ${versions.join(", ")}`;

@@ -1,5 +1,5 @@
-// Which version of a model a reference names here, and whether it may be loaded: the store's aliases and version numbers,
-// believed for a while, under the operator's version policy.
+// Resolves references to versions, and decides whether a version may be loaded. It uses the store's aliases and version numbers,
+// cached for a while, and the operator's version policy.
 
 import { registryErrors } from "../../registry/errors.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -16,17 +16,20 @@ import {
 } from "./version-policy.ts";
 
 export interface VersionResolver {
-  /** The version that it is answered with. @throws model_not_found, alias_not_found; model_store_unavailable, aliases_invalid where nothing was read before */
+  /**
+   * Returns the version that serves this reference.
+   * @throws model_not_found, alias_not_found; model_store_unavailable, aliases_invalid if nothing was read before
+   */
   resolve(ref: ModelRef): Promise<number>;
-  /** The same, and the store is asked now. @throws as resolve, and where the store is away */
+  /** Resolves with a fresh read of the store. @throws as resolve, and if the store is unavailable */
   resolveUncached(ref: ModelRef): Promise<number>;
-  /** Why it may not be loaded; undefined where it may. @throws as resolve */
+  /** @returns why the version may not be loaded; undefined if it may @throws as resolve */
   rejectionReason(model: string, version: number): Promise<string | undefined>;
-  /** In the store, ascending, each with why it may not be loaded. @throws model_store_unavailable */
+  /** Lists the store's versions in ascending order, each with the reason of its rejection. @throws model_store_unavailable */
   listVersions(
     model: string,
   ): Promise<readonly { readonly version: number; readonly rejectionReason: string | undefined }[]>;
-  /** The aliases, and the versions that the policy names one by one. @throws as resolve */
+  /** Returns the aliases, and the versions that the policy names explicitly. @throws as resolve */
   listReferenced(
     model: string,
   ): Promise<{ readonly aliases: Aliases; readonly versions: readonly number[] }>;
@@ -36,19 +39,19 @@ export interface VersionResolverOptions {
   readonly store: ModelStore;
   readonly operatorConfig: OperatorConfig;
   readonly clock: Clock;
-  /** How long what the store said is believed. */
+  /** How long the store's answer is cached. */
   readonly ttlMs: number;
-  /** How long a failure to read it is given again. */
+  /** Time during which a failed read is repeated without a new attempt. */
   readonly retryAfterMs: number;
   readonly timeoutMs: number;
-  /** Once for each: the policy answers an alias with another version than it names. */
+  /** Called once per alias and version if the policy overrides the alias. */
   readonly onAliasOverridden: (alias: AliasOverride) => void;
 }
 
 export interface AliasOverride {
   readonly model: string;
   readonly alias: string;
-  /** That it names. */
+  /** Version that the alias names in the store. */
   readonly version: number;
   readonly servedVersion: number;
 }
@@ -57,7 +60,7 @@ interface StoreSnapshot extends PublishedVersions {
   readonly aliases: Aliases;
 }
 
-/** A version that is refused may have been published since the store was asked; but it is not asked in every request. */
+/** A rejected version may just have been published. The store is read again after this time, but not for every request. */
 const REJECTION_TTL_MS = 1_000;
 
 export function createVersionResolver({
@@ -71,7 +74,7 @@ export function createVersionResolver({
 }: VersionResolverOptions): VersionResolver {
   const known = new Map<string, { readonly inStore: StoreSnapshot; readonly atMs: number }>();
   const once = createSingleFlight<StoreSnapshot>({ clock, retryAfterMs });
-  /** By "model@alias". */
+  /** Last reported overrides, keyed by "model@alias". */
   const overruled = new Map<string, number>();
   const policyOf = (model: string) => versionPolicyOf(config, model);
 

@@ -1,4 +1,4 @@
-// Inputs for runs that nobody asked for: they allocate and plan before a client's run has to.
+// Inputs for warm-up runs, which allocate and plan before a client's first run.
 
 import { createHash } from "node:crypto";
 import {
@@ -16,7 +16,7 @@ import type { WarmupSample } from "../../registry/serving-config.ts";
 
 type WarmupInput<File> = NonNullable<WarmupSample<File>["inputs"]>[string];
 
-/** Of what a graph declares alone: `rows` for the first dimension, and 1 for every other that is variable. */
+/** Generates inputs from the graph's declaration: `rows` for the first dimension, 1 for every other variable one. */
 export function generateInputs(
   specs: readonly TensorSpec[],
   rows: number,
@@ -39,9 +39,9 @@ export function generateInputs(
 }
 
 /**
- * One input as a warm-up list describes it.
- * @param spec of the graph; absent where the graph has no such input, which its run will say
- * @param file the bytes of one row, where the input has a file
+ * Creates one input from its description in the warm-up list.
+ * @param spec of the graph; absent if the graph has no such input, which the run reports
+ * @param file bytes of one row, if the input has a file
  * @throws invalid_tensor for a shape that is too large, or a file that does not fill it
  */
 export function createWarmupTensor<File>(
@@ -52,7 +52,7 @@ export function createWarmupTensor<File>(
   file?: Uint8Array,
 ): Tensor {
   const { datatype, shape: row, data } = input;
-  // A graph without a batch dimension takes the shape as it is.
+  // The shape is used unchanged if the graph has no batch dimension.
   const shape = spec?.shape.length === row.length ? row : [rows, ...row];
   const count = countElements(name, shape);
   if (data === "zero") return zeroTensor(datatype, shape, count);
@@ -66,36 +66,39 @@ function zeroTensor(datatype: Datatype, shape: readonly number[], count: number)
   return numericTensor(datatype, shape, new typedArrays[datatype](count).buffer);
 }
 
-/** The same numbers for the same name: floats in [0, 1), any byte, and for wider integers 0 or 1, which every vocabulary has. */
+/**
+ * Generates the same values for the same name: floats in [0, 1), any byte, and 0 or 1 for wider integers, which every
+ * vocabulary contains.
+ */
 function randomTensor(
   name: string,
   datatype: Datatype,
   shape: readonly number[],
   count: number,
 ): Tensor {
-  const drawn = createHash("shake256", { outputLength: Math.max(4, count * 4) })
+  const randomBytes = createHash("shake256", { outputLength: Math.max(4, count * 4) })
     .update(name)
     .digest();
-  const at = (index: number) => drawn.readUInt32LE(index * 4);
+  const bitsAt = (index: number) => randomBytes.readUInt32LE(index * 4);
   if (datatype === "BYTES")
     return {
       datatype,
       shape,
       data: Array.from({ length: count }, (_, index) =>
-        new TextEncoder().encode(at(index).toString(16)),
+        new TextEncoder().encode(bitsAt(index).toString(16)),
       ),
     };
   const data = new typedArrays[datatype](count);
   for (let index = 0; index < count; index++) {
-    const value = at(index);
+    const bits = bitsAt(index);
     if (data instanceof BigInt64Array || data instanceof BigUint64Array)
-      data[index] = BigInt(value & 1);
-    else data[index] = SAMPLE_FROM_BITS[datatype]?.(value) ?? value & 1;
+      data[index] = BigInt(bits & 1);
+    else data[index] = SAMPLE_FROM_BITS[datatype]?.(bits) ?? bits & 1;
   }
   return numericTensor(datatype, shape, data.buffer);
 }
 
-/** From 32 random bits. The bit patterns of 16-bit floats below that of 1 are those of [0, 1). */
+/** Converts 32 random bits. For 16-bit floats, the bit patterns below that of 1 are exactly the values in [0, 1). */
 const SAMPLE_FROM_BITS: { readonly [D in NumericDatatype]?: (bits: number) => number } = {
   UINT8: (bits) => bits & 0xff,
   INT8: (bits) => (bits & 0xff) - 128,
@@ -105,7 +108,7 @@ const SAMPLE_FROM_BITS: { readonly [D in NumericDatatype]?: (bits: number) => nu
   FP64: (bits) => bits / 2 ** 32,
 };
 
-/** One row's elements, as often as they go into the batch. */
+/** Repeats one row's elements until the batch is full. */
 function tileRow(row: Tensor, shape: readonly number[], count: number): Tensor {
   if (row.datatype === "BYTES")
     return {
@@ -117,8 +120,9 @@ function tileRow(row: Tensor, shape: readonly number[], count: number): Tensor {
       ),
     };
   const bytes = new Uint8Array(count * row.data.BYTES_PER_ELEMENT);
-  const own = new Uint8Array(row.data.buffer, row.data.byteOffset, row.data.byteLength);
-  for (let offset = 0; offset < bytes.byteLength; offset += own.byteLength) bytes.set(own, offset);
+  const rowBytes = new Uint8Array(row.data.buffer, row.data.byteOffset, row.data.byteLength);
+  for (let offset = 0; offset < bytes.byteLength; offset += rowBytes.byteLength)
+    bytes.set(rowBytes, offset);
   return numericTensor(row.datatype, shape, bytes.buffer);
 }
 

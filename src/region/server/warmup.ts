@@ -1,4 +1,4 @@
-// A tier's warm-up: what its configuration lists, or one run of its task's example, before its model is ready.
+// Warms a tier up before its model is ready: runs the configured list, or the task's example once.
 
 import { regionServerErrors } from "./errors.ts";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
@@ -9,25 +9,25 @@ import type { Session } from "../../runtime/runtime.ts";
 import { generateInputs, createWarmupTensor } from "./warmup-inputs.ts";
 
 export interface WarmupRun {
-  /** In the tier's list, with its rows. */
+  /** Name of the list entry, with its number of rows. */
   readonly name: string;
   readonly inputs: NamedTensors;
   readonly count: number;
 }
 
 export interface WarmupOptions {
-  /** Its id, for messages. */
+  /** Tier id for messages. */
   readonly tier: string;
-  /** Of the graph's inputs. */
+  /** Declarations of the graph's inputs. */
   readonly specs: readonly TensorSpec[];
-  /** What is run where the list does not say it. */
+  /** Creates the inputs of list entries that specify none. */
   readonly createExample: (rows: number) => NamedTensors;
   readonly readFile: (file: ArtifactRef) => Promise<Uint8Array>;
 }
 
 const DEFAULT_SAMPLES = [{ name: "default", batchRows: 1, count: 1 }] as const;
 
-/** At least one. @throws what `readFile` throws; warmup_failed where an input cannot be made */
+/** @returns at least one run @throws what `readFile` throws; warmup_failed if an input cannot be created */
 export async function createWarmupRuns(
   list: readonly WarmupSample<ArtifactRef>[] | undefined,
   options: WarmupOptions,
@@ -53,7 +53,7 @@ export async function createWarmupRuns(
   return [first, ...others];
 }
 
-/** By the names of the inputs. */
+/** Reads the files of a list entry, keyed by input name. */
 async function readWarmupFiles(
   { inputs = {} }: WarmupSample<ArtifactRef>,
   readFile: WarmupOptions["readFile"],
@@ -69,10 +69,10 @@ function createWarmupInputs(
   { inputs }: WarmupSample<ArtifactRef>,
   rows: number,
   files: ReadonlyMap<string, Uint8Array>,
-  { specs, createExample: example }: WarmupOptions,
+  { specs, createExample }: WarmupOptions,
 ): NamedTensors {
-  if (inputs === undefined) return example(rows);
-  const given = Object.entries(inputs).map(
+  if (inputs === undefined) return createExample(rows);
+  const configured = Object.entries(inputs).map(
     ([name, input]) =>
       [
         name,
@@ -91,7 +91,7 @@ function createWarmupInputs(
       rows,
       "zero",
     ),
-    ...Object.fromEntries(given),
+    ...Object.fromEntries(configured),
   };
 }
 

@@ -137,9 +137,7 @@ export function parseBuildPlan(
   const planSchema = z.preprocess((written) => {
     const { json: current, replacements } = modernizeBuildPlan(written);
     if (replacements.length > 0)
-      onWarning(
-        `warning: ${path} uses deprecated names; replace them: ${replacements.join(", ")}.`,
-      );
+      onWarning(`${path} uses deprecated names. Replace them: ${replacements.join(", ")}.`);
     return current;
   }, currentPlanSchema);
   const parsed = planSchema.safeParse(json);

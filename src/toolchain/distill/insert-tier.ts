@@ -53,7 +53,7 @@ export function findInsertPosition(
       );
     if (existing > teacherIndex || tiers[existing]?.place !== place)
       throw toolchainErrors.notDistillable(
-        `the tier ${id} is ${existing > teacherIndex ? "behind its teacher" : `not an ${place} tier`}`,
+        `the tier ${id} is ${existing > teacherIndex ? "after its teacher" : `not in place ${place}`}`,
         "Name the student with --out.",
       );
     return { index: existing, deleteCount: 1 };

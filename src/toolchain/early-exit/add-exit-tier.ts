@@ -1,7 +1,6 @@
 // Exit tier: adds the first stage of a cut graph to a model project as an edge tier, from which the region tier resumes.
 
 import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
-import type { TensorSpec } from "../../core/tensor.ts";
 import { type ClassificationProject, modelProjectSchema } from "../../registry/manifest.ts";
 import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { requireClassification, type ProjectTier } from "../evaluate/project-tier.ts";
@@ -9,6 +8,8 @@ import { detectPrecision } from "../import/static-checks.ts";
 import { parseModel } from "../onnx/model-file.ts";
 import type { EvaluatedCut } from "./create-exits.ts";
 import { ACTIVATION } from "./stages.ts";
+
+type TierTensor = ProjectTier["outputs"][number];
 
 export interface ProjectWithExit {
   readonly project: ClassificationProject;
@@ -31,7 +32,7 @@ export function addExitTier(
   const { graphs } = cut;
   const firstPath = `artifacts/${id}.onnx`;
   const secondPath = `artifacts/${tier.id}-from-${id}.onnx`;
-  const activation: TensorSpec = {
+  const activation: TierTensor = {
     name: ACTIVATION,
     datatype: activationDatatype(graphs.first),
     shape: [...cut.shape],
@@ -65,7 +66,7 @@ function describeExitTier(
   tier: ProjectTier,
   { judgement, graphs, share }: EvaluatedCut,
   id: string,
-  { graph, activation }: { readonly graph: string; readonly activation: TensorSpec },
+  { graph, activation }: { readonly graph: string; readonly activation: TierTensor },
 ) {
   return {
     ...tier,

@@ -1,5 +1,5 @@
-// Early exits (`edgetier model exits`): cuts a region tier's graph at given values and trains and evaluates an exit head at
-// each. add-exit-tier.ts makes the best first stage an edge tier.
+// Early exits (`edgetier model exits`): cuts a region tier's graph at given values. An exit head is trained and evaluated at
+// each cut. The best first stage becomes an edge tier in add-exit-tier.ts.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import type { ClassificationProject } from "../../registry/manifest.ts";

@@ -30,7 +30,7 @@ export async function computeVectors(
   return vectors;
 }
 
-/** Of vectors of length 1. */
+/** Cosine similarity of unit vectors. */
 export const cosine = (one: Float32Array, other: Float32Array): number =>
   one.reduce((sum, value, index) => sum + value * (other[index] ?? 0), 0);
 
@@ -53,7 +53,7 @@ export interface LabeledVectors {
   readonly labels: readonly string[];
 }
 
-/** The share of queries whose nearest neighbour has their label. */
+/** The share of queries whose nearest neighbor has their label. */
 export function measureRetrievalAccuracy(
   queries: LabeledVectors,
   index: LabeledVectors,

@@ -8,7 +8,7 @@ import { createRandom } from "./random.ts";
 
 export interface AlexNetOptions {
   readonly seed: number;
-  /** Of the convolutions: 1 has the paper's channels. */
+  /** Channel multiplier of the convolutions; 1 is the paper's. */
   readonly width: number;
   /** Units of each of the two hidden dense layers; the paper has 4096. */
   readonly hidden: number;

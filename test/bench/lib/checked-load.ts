@@ -20,7 +20,7 @@ export interface Latencies {
   readonly maxMs: number;
 }
 
-/** What an open loop cost its client, and how far behind its schedule the client itself was: beyond that it measures itself. */
+/** Latencies of an open loop, its client's processor time, and the client's lag behind its schedule. */
 export interface OpenLoopResult extends Latencies {
   readonly latenciesMs: readonly number[];
   readonly sentLateP99Ms: number;
@@ -31,7 +31,7 @@ export interface OpenLoopResult extends Latencies {
 /**
  * Sends each call at its scheduled moment, and measures from that moment.
  * @param ratePerSecond mean of the Poisson arrivals
- * @throws on a reply that `check` refuses
+ * @throws on a reply that `check` rejects
  */
 export async function openLoop(
   send: Send,

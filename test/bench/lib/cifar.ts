@@ -1,5 +1,5 @@
-// CIFAR-10's training images, unpacked once and split as models/vision/recipe/images.py splits them: of each class, the
-// 500 files with the least SHA-256 of their names are for validation.
+// CIFAR-10's training images, unpacked once and split like models/vision/recipe/images.py. The validation
+// part is, for each class, the 500 files with the smallest SHA-256 of their names.
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, rename, rm } from "node:fs/promises";

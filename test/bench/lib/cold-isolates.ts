@@ -16,9 +16,9 @@ const CONTROL_FD = 3;
 export interface IsolateSample {
   /** From the start of the process to an answer that takes no model. */
   readonly readyMs: number;
-  /** Of requests 1 to 10, as the client sees them on a connection that is open. */
+  /** Client latencies of requests 1 to 10, on an open connection. */
   readonly latenciesMs: readonly number[];
-  /** Of the whole process, after the last request. */
+  /** Peak memory of the process after the last request. */
   readonly peakBytes: number;
   /** Checksums of all logits, and of the inputs they were computed from: equal for equal seeds. */
   readonly checksums: string;

@@ -1,4 +1,4 @@
-// Where the reference models' samples are, under the data folder: EDGETIER_DATA_DIR, ../shared/data by default.
+// Paths of the reference models' samples in the data folder (EDGETIER_DATA_DIR).
 import { join } from "node:path";
 import { unpackCifar } from "./cifar.ts";
 
@@ -8,13 +8,13 @@ const cifar = (part: "validation" | "training") => async () =>
   (await unpackCifar(join(dataFolder(), "cifar10/train.tar.gz")))[part];
 
 export interface DatasetSplits {
-  /** What models are judged on: a file or folder, unpacked where it has to be. */
+  /** Evaluation samples: a file or folder, unpacked on demand. */
   readonly validation: () => Promise<string>;
-  /** Of the training part: what quantisation finds its ranges on. */
+  /** Samples of the training part, for quantization ranges. */
   readonly training: () => Promise<string>;
 }
 
-/** By model. */
+/** Splits by model name. */
 export const DATASET_SPLITS: Readonly<Record<string, DatasetSplits>> = {
   intent: { validation: clinc("val.jsonl"), training: clinc("train.jsonl") },
   vision: { validation: cifar("validation"), training: cifar("training") },

@@ -1,4 +1,4 @@
-// The Worker as it is deployed, and beside it, in the same isolate, the least that Hono can do: `GET /hello`.
+// The deployed Worker, and in the same isolate a minimal Hono route: `GET /hello`.
 import { Hono } from "hono";
 import edge from "../../../functions/edge/main.ts";
 

@@ -31,8 +31,8 @@ const BLOCKS: readonly (readonly [stride: number, channels: number])[] = [
 ];
 
 /**
- * Seven bits, as with `reduce_range` in ONNX Runtime's quantiser: x86 without VNNI adds pairs of products in 16 bits, where
- * eight bits may saturate, and so give other answers than WebAssembly.
+ * Seven bits, as with `reduce_range` in ONNX Runtime's quantizer. x86 without VNNI adds pairs of products in 16 bits.
+ * Eight bits may saturate there, and then differ from WebAssembly.
  */
 const LARGEST_WEIGHT = 63;
 /** Standard deviation of a uniform weight, in steps. */
@@ -42,7 +42,7 @@ const DEVIATION = 2;
 /** Averages of many positions are well below 6. They differ by about 0.3 from channel to channel, which makes logits of about 2. */
 const [POOLED_RANGE, POOLED_DEVIATION, LOGITS_RANGE, LOGITS_DEVIATION] = [3, 0.3, 24, 2];
 
-/** A quantised activation, and the moments that are expected of it over images and positions: the next layer is scaled by them. */
+/** A quantized activation and its expected moments over images and positions, which scale the next layer. */
 interface Activation {
   readonly name: string;
   readonly channels: number;
@@ -52,7 +52,7 @@ interface Activation {
 }
 
 interface QuantizationParameters {
-  /** Of the two constants, in the order in which operators take them. */
+  /** Names of the two constants, in operator order. */
   readonly names: readonly [scale: string, zeroPoint: string];
   readonly scale: number;
 }
@@ -110,7 +110,7 @@ export function createMobileNet({
 
   /** ReLU6 is the range of its output: what is below 0 or above 6 saturates. */
   const relu6 = addQuantisation("relu6", 6, 0);
-  /** Of a normal distribution cut off at 0. */
+  /** Mean of a normal distribution that is truncated at 0. */
   const mean = DEVIATION / Math.sqrt(2 * Math.PI);
   const moments = { mean, variance: DEVIATION ** 2 / 2 - mean ** 2 };
 

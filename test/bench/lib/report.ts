@@ -14,9 +14,9 @@ export interface BenchReport {
   readonly n: number;
   /** Packages whose versions belong to the result. */
   readonly packages: readonly string[];
-  /** Of what is no package, such as another server. */
+  /** Versions of programs outside the packages, such as another server. */
   readonly otherVersions?: Readonly<Record<string, string>>;
-  /** What a reader of the figures should know. */
+  /** Remarks for readers of the figures. */
   readonly notes?: readonly string[];
   /** False for a smoke run: nothing is written. */
   readonly isSaved?: boolean;

@@ -1,5 +1,5 @@
-// The same load on an edge that reports what it counts and on one that counts nothing, in turns. Two processes of the same program may
-// differ by some percent all their lives (where its memory lies, what was compiled when): so there are several pairs of them.
+// The same load on an edge with metrics and on one without, alternately. Two processes of the same program may
+// differ by some percent for their lifetime (memory layout, compilation order), so several pairs are measured.
 import { join } from "node:path";
 import { mkdtemp } from "node:fs/promises";
 import {
@@ -32,15 +32,15 @@ const CONNECTIONS = 8;
 const RESAMPLES = 2_000;
 
 export interface CostOptions {
-  /** Of processes. */
+  /** Number of process pairs. */
   readonly pairs: number;
-  /** Of each process, under each kind of load. */
+  /** Number of turns per process and kind of load. */
   readonly turns: number;
   /** Calls a second, for the latencies. */
   readonly rate: number;
 }
 
-/** Of one process, all its turns together. */
+/** The combined turns of one process. */
 interface ProcessMeasurement {
   requests: number;
   seconds: number;
@@ -95,7 +95,7 @@ export async function compareMetricsCost(
   };
 }
 
-/** Whoever is started and warmed up first may be the better or the worse off for it. */
+/** The order of starting may favor one process, so it alternates. */
 async function startPair(world: MetricsFixture, isBareFirst: boolean): Promise<Edges> {
   const startBare = () => startWorkerdEdge(world.upload, world.variables);
   const startCounted = async () =>
@@ -123,7 +123,7 @@ async function measure(
   for (const { send } of sides)
     await closedLoop(send, () => random.pick(calls), CONNECTIONS, WARM_UP_SECONDS, assertOkReply);
   for (let turn = 0; turn < turns; turn++) {
-    // Whoever comes second may find the machine otherwise: so they take turns at that, too.
+    // The second process may find the machine in another state, so the order alternates.
     for (const { edge, send, measured } of turn % 2 === 0 ? sides : sides.toReversed())
       await runTurn(edge, send, measured, calls, rate, random);
   }
@@ -178,7 +178,7 @@ function summary(all: readonly ProcessMeasurement[]) {
   };
 }
 
-/** With metrics to without; the range holds 95 % of the ratios that pairs drawn anew from these give (bootstrap, Efron 1979). */
+/** Ratio of with to without metrics; the range holds 95 % of the bootstrap ratios (Efron 1979). */
 function ratios(figure: string, pairs: readonly Pair[], random: Random): Record<string, number> {
   const ratioOf = (of: (all: readonly ProcessMeasurement[]) => number, drawn: readonly Pair[]) =>
     of(drawn.map(([, counted]) => counted)) / of(drawn.map(([without]) => without));

@@ -1,4 +1,4 @@
-// What both halves of the benchmark ask, and of what.
+// Fixtures of both halves of the benchmark: the Worker and its requests.
 import type { WorkerUpload } from "../../../src/cli/local/upload.ts";
 import type { Call, Reply } from "../lib/checked-load.ts";
 import { generateQueries } from "../../../src/cli/load/query-generator.ts";

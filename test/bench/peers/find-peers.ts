@@ -31,7 +31,7 @@ const environmentSchema = z.object({
 
 export interface PeerDiscovery {
   readonly peers: readonly Peer[];
-  /** What is not there, and why. */
+  /** Missing peers, with reasons. */
   readonly missing: readonly string[];
 }
 

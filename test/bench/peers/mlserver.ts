@@ -1,5 +1,5 @@
-// MLServer, with its adaptive batching over a runtime of its custom kind (mlserver_model.py). Tensors travel as JSON: its
-// REST interface takes nothing else.
+// MLServer, with its adaptive batching over a runtime of its custom kind (mlserver_model.py). Tensors travel as JSON, the
+// only format of its REST interface.
 import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -2,7 +2,7 @@
 import type { TensorSpec } from "../../../src/core/tensor.ts";
 import type { Target } from "../region/target.ts";
 
-/** What a peer is to serve, one thread an operator. */
+/** A model for a peer, with one thread per operator. */
 export interface PeerModel {
   readonly name: string;
   /** Path of the .onnx file. */
@@ -34,11 +34,11 @@ export interface Peer {
 export interface PythonEnvironment {
   readonly executable: string;
   readonly version: string;
-  /** Of its scripts. */
+  /** Folder of its scripts. */
   readonly scripts: string;
   readonly packages: string;
-  /** Of libpython. */
+  /** Folder of libpython. */
   readonly libraries: string;
-  /** Of the packages that matter here, where they are installed. */
+  /** Versions of the relevant installed packages. */
   readonly versions: Readonly<Record<string, string>>;
 }

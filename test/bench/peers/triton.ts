@@ -1,5 +1,5 @@
-// NVIDIA Triton, from the package nvidia-pytriton, which carries the server. Of its backends it carries only Python's, so
-// ONNX Runtime runs in that (triton_model.py): HTTP, queue and batcher are Triton's own.
+// NVIDIA Triton, from the package nvidia-pytriton, which carries the server. It contains only the Python backend, so
+// ONNX Runtime runs there (triton_model.py). HTTP, queue and batcher are Triton's own.
 import { cp, mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ export function createTriton(environment: PythonEnvironment): Peer {
       const folder = await mkdtemp(join(tmpdir(), "edgetier-triton-"));
       const [repository, backends] = [join(folder, "models"), join(folder, "backends")];
       await cp(join(home, "backends"), backends, { recursive: true });
-      // It looks for the stub of this Python version beside the backend.
+      // Triton searches the backend's folder for the stub of this Python version.
       await cp(
         join(home, "python_backend_stubs", environment.version, "triton_python_backend_stub"),
         join(backends, "python/triton_python_backend_stub"),

@@ -1,4 +1,4 @@
-// How good a quantised graph's logits are: against the right labels, and against those in FP32.
+// Quality of a quantized graph's logits, compared with the labels and with the FP32 logits.
 import { expectFloat32Tensor, type NamedTensors } from "../../../src/core/tensor.ts";
 import type { Runtime } from "../../../src/runtime/runtime.ts";
 
@@ -10,7 +10,7 @@ export type LogitQuality = {
   readonly lossPoints?: number;
   /** Share of all with the same class as in FP32. */
   readonly agreement: number;
-  /** Signal to quantisation noise; 200 where there is none. */
+  /** Signal to quantization noise; 200 where there is none. */
   readonly sqnrDb: number;
   readonly maxAbsDifference: number;
 };

@@ -45,7 +45,7 @@ export async function findPythonQuantizer(python: string | undefined): Promise<P
     quantize: undefined,
     versions: {},
     missing: [
-      `Python's quantiser: ${reason}; an environment with onnxruntime 1.30.0 and onnx has it`,
+      `Python's quantizer: ${reason}; an environment with onnxruntime 1.30.0 and onnx has it`,
     ],
   });
   if (python === undefined)

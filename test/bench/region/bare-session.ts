@@ -9,7 +9,7 @@ import type { GraphModel } from "./workload.ts";
 const BATCHES = [1, 32];
 const RUNS = 60;
 
-/** @param inputsOf so many rows of input */
+/** @param inputsOf returns inputs with the given number of rows */
 export async function measureBareSession(
   { name, graph }: GraphModel,
   inputsOf: (rows: number) => NamedTensors,

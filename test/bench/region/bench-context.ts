@@ -1,4 +1,4 @@
-// What the parts of the region's benchmark share: a store with the models, how to measure, and what comes of it.
+// Shared context of the region benchmark's parts: a store with the models, measurement settings, and results.
 import type { S3Options } from "../../../src/registry/s3-config.ts";
 import type { TrialSettings, Row } from "./compare-cases.ts";
 import type { Target } from "./target.ts";

@@ -1,5 +1,5 @@
-// Cases beside each other: the highest rate at which each holds the p99, and its latencies at shares of that rate. They take
-// turns, so that whatever the machine does meanwhile hits all of them.
+// Compares cases: the highest rate at which each meets the p99, and its latencies at shares of that rate. Cases
+// alternate, so that the machine's state affects all alike.
 import { isWithinBound } from "../../../src/cli/load/percentile-bound.ts";
 import { createRateSearch, type RateSearch } from "../../../src/cli/load/rate-search.ts";
 import {
@@ -25,12 +25,12 @@ export interface BenchCase {
 }
 
 export interface TrialSettings {
-  /** Of one trial of a rate; a low rate takes longer, for `samplesPerTrial`. */
+  /** Duration of one trial; a low rate takes longer, for `samplesPerTrial`. */
   readonly secondsPerTrial: number;
   readonly samplesPerTrial: number;
   /** With which a trial must show that the p99 is within the bound. */
   readonly confidence: number;
-  /** A search ends when the lowest rate that failed is less than so many times the highest that held. */
+  /** A search ends when the ratio of the lowest failed rate to the highest passed rate is below this. */
   readonly resolution: number;
   /** Searches for each highest rate; the geometric mean counts. */
   readonly rounds: number;
@@ -41,7 +41,7 @@ export type Row = { readonly case: string } & Readonly<Record<string, number | s
 
 const CAPACITY_CALLERS = 64;
 const CAPACITY_SECONDS = 1.5;
-/** Where a search begins: shares of what the case answers to callers that wait, then of what was found before. */
+/** Initial bounds of a search: shares of the closed-loop rate, later of the previous result. */
 const [FIRST_LOW, FIRST_HIGH, LATER_LOW, LATER_HIGH] = [0.6, 1.05, 0.9, 1.1];
 /** Before each trial, not counted: what was idle while others were measured has been paged out, and answers slowly at first. */
 const [WARM_UP_CALLERS, WARM_UP_SECONDS] = [16, 1];
@@ -134,7 +134,7 @@ export async function runLoadAt(
   };
 }
 
-/** One row a case at a rate of its own; all are measured in turn, `rounds` times, and their samples put together. */
+/** One row per case at its own rate. Cases are measured alternately, `rounds` times, and their samples combined. */
 export async function measureLatencyRows(
   rates: ReadonlyMap<BenchCase, number>,
   label: string,

@@ -20,7 +20,7 @@ import {
 const SHAPE = [3, 112, 112];
 const CALLERS = 8;
 const CODEC_RUNS = 20;
-/** Of what callers that wait get of JSON, for both. */
+/** Load of both encodings, as a share of JSON's closed-loop rate. */
 const SHARE = 0.5;
 
 const port = { name: "x", datatype: "FP32" as const, shape: [-1, ...SHAPE] };
@@ -106,7 +106,7 @@ export async function compareEncodings({
   });
 }
 
-/** What making a request's body and reading an answer's takes this project's own client. */
+/** The client's time for encoding a request body and decoding a response body. */
 async function measureCodecs(
   encoding: Encoding,
   send: Send,

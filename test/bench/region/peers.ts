@@ -1,5 +1,5 @@
-// The region and other servers on the same ONNX file with the same tensors. Each system is tried with several settings, and
-// the best of each is then measured again beside the other's.
+// The region and other servers on the same ONNX file with the same tensors. Each system is tried with several settings;
+// the best settings are then measured again, alternately.
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ const EDGETIER = "EdgeTier";
 const MAX_BATCH_ROWS = 32;
 const SHARE = 0.9;
 
-/** Of the region, as of a peer: those that are tried. */
+/** Settings of the region that are tried. */
 const REGION_SETTINGS = [
   { name: "fixed", variables: { EDGETIER_REGION_BATCHING: "fixed" } },
   { name: "adaptive", variables: { EDGETIER_REGION_BATCHING: "adaptive" } },

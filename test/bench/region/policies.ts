@@ -1,14 +1,14 @@
-// A model with batching off, fixed and adaptive: highest rates, latencies at shares of them, and whether batching costs
-// anything where there is nothing to batch.
+// A model with batching off, fixed and adaptive: highest rates, latencies at shares of them, and the cost of
+// batching without anything to batch.
 import { roundToFourDigits } from "../lib/report.ts";
 import { type BenchContext, type PartResult, withTargets } from "./bench-context.ts";
 import { type BenchCase, findHighestRates, measureLatencyRows, type Row } from "./compare-cases.ts";
 import { startRegion } from "./target.ts";
 import type { Workload } from "./workload.ts";
 
-/** Of each case's own highest rate. */
+/** Loads, as shares of each case's own highest rate. */
 const SHARES = [0.9, 0.5];
-/** Of the highest rate without batching: hardly ever two requests at a time. */
+/** Load at which requests rarely overlap, as a share of the highest rate without batching. */
 const LOW_LOAD = 0.05;
 
 interface BatchingCase extends BenchCase {

@@ -1,4 +1,4 @@
-// What the benchmark of the region sends load to: a region, or a peer, as a process of its own.
+// A target of the region benchmark: a region or a peer, as a process of its own.
 import { setTimeout as sleep } from "node:timers/promises";
 import { REGION_ENTRY } from "../../../src/cli/local/paths.ts";
 import { startListeningChild } from "../../../src/cli/local/listening-child.ts";
@@ -10,11 +10,11 @@ const READY_TIMEOUT_MS = 120_000;
 /** More than that wait at the client for one that is free. */
 const CONNECTIONS = 256;
 
-/** Of what a region prints, for when it does not come up. */
+/** Number of a region's log lines that are shown if it does not start. */
 const MAX_LOG_LINES = 20;
 
 export interface Target {
-  /** Of the process; its children's CPU time counts as its own. */
+  /** Process id; its children's CPU time counts as its own. */
   readonly pid: number;
   readonly send: Send;
   stop(): Promise<void>;
@@ -67,7 +67,7 @@ async function areReady(url: string, paths: readonly string[]): Promise<boolean>
   }
 }
 
-/** Queues are long here: what is too late should be measured, not refused. */
+/** Queues are long here, so that late requests are measured and not rejected. */
 /** Peers compute every request: so do we. */
 const VARIABLES = {
   EDGETIER_REGION_SHARED_RUNS: "off",

@@ -1,5 +1,5 @@
-// What is asked: the benchmark's models, and the requests to them. A workload's requests are made beforehand, so that making
-// them costs the client nothing while it measures.
+// Workloads: the benchmark's models and their requests. Requests are built beforehand, so that building
+// them costs the client nothing during the measurement.
 import type { NamedTensors, TensorOf, TensorSpec } from "../../../src/core/tensor.ts";
 import { toMessageHeaders } from "../../../src/protocol/open-inference-http.ts";
 import { encodeInferRequest } from "../../../src/protocol/open-inference.ts";
@@ -18,7 +18,7 @@ export interface Workload {
 export type Encoding = "json" | "binary";
 
 const INTENT = "intent";
-/** Of a client that has to send equal lengths: longer than all but a few of the texts. */
+/** Token count of a client that pads to equal lengths; only few texts are longer. */
 export const INTENT_TOKENS = 16;
 /** The input of convolutional models. */
 export const PIXELS_INPUT = "pixels";
@@ -130,7 +130,7 @@ export function pixelSpecOf({ name, inputs }: GraphModel): TensorSpec {
   return spec;
 }
 
-/** A project of the task `tensor`: a graph in the region, and nothing else. */
+/** A project of the task `tensor`, with only a region graph. */
 export function createProject({ name, graph, inputs, outputs }: GraphModel): PublishSource {
   const specs = (ports: readonly TensorSpec[]) =>
     ports.map((spec) => ({ ...spec, shape: [...spec.shape] }));

@@ -38,7 +38,7 @@ export async function findEscalatedQueries(
   }
 }
 
-/** What became of requests. */
+/** Request counts by outcome. */
 export interface OutcomeCounts {
   answers: number;
   degraded: number;

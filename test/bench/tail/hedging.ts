@@ -1,4 +1,4 @@
-// 1 % of the calls to regions take 50 times as long: with hedging and without, in turns.
+// 1 % of the calls to regions take 50 times as long. Runs with and without hedging alternate.
 import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
 import { createSender, openLoop } from "../lib/checked-load.ts";
 import type { Random } from "../lib/random.ts";

@@ -1,5 +1,5 @@
-// The system that bench:tail breaks: a Worker in workerd alone, two region processes and Redis, each of them behind a proxy that can
-// be made slow or silent, a fixed way away from the edge.
+// The system under test of bench:tail: a Worker in workerd alone, two region processes and Redis. Each is behind a proxy with
+// a fixed network delay, which can become slow or silent.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import { toS3Variables } from "../../../src/registry/s3-config.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 
 export interface TailSystem {
-  /** By name. */
+  /** Regions by name. */
   readonly regions: ReadonlyMap<
     string,
     { readonly proxy: FaultProxy; stop(): Promise<void>; start(): Promise<void> }

@@ -1,4 +1,4 @@
-// Redis takes requests and no longer answers, under load: what its time-out costs, and what is left of that once the breaker is open.
+// Redis accepts requests under load, but no longer answers: the cost of its timeout, and the cost once the breaker is open.
 import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
 import { createSender, openLoop } from "../lib/checked-load.ts";
 import type { Random } from "../lib/random.ts";
@@ -15,7 +15,7 @@ export interface UnresponsiveRedisResult {
   readonly p99Ms: number;
   readonly maxMs: number;
   readonly errors: number;
-  /** That reached Redis. */
+  /** Number of calls that reached Redis. */
   readonly redisCalls: number;
 }
 

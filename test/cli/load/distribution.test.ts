@@ -55,13 +55,11 @@ describe("a distribution", () => {
     );
   });
 
-  it("says nothing of no samples", () => {
+  it("has neither quantile nor histogram without samples", () => {
     const none = createDistribution([]);
-    expect([none.quantile(0.99), none.quantileUpperBound(0.99), computeHistogram(none)]).toEqual([
-      Number.NaN,
-      undefined,
-      [],
-    ]);
+    expect(none.quantile(0.99)).toBeNaN();
+    expect(none.quantileUpperBound(0.99)).toBeUndefined();
+    expect(computeHistogram(none)).toEqual([]);
   });
 });
 
@@ -90,6 +88,9 @@ describe("arrivals", () => {
     const deviation = Math.sqrt(
       gaps.reduce((sum, gap) => sum + (gap - mean) ** 2, 0) / gaps.length,
     );
-    expect([mean, deviation]).toEqual([expect.closeTo(10, 0), expect.closeTo(10, 0)]);
+    expect({ mean, deviation }).toEqual({
+      mean: expect.closeTo(10, 1),
+      deviation: expect.closeTo(10, 1),
+    });
   });
 });

@@ -1,4 +1,4 @@
-// The client of loads against real sockets: how many it opens, what it waits for, and what it gives up.
+// Tests the load client with real sockets: its connections, its time-outs and its retries.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterEach, describe, expect, it } from "vitest";
 import { createSender, type Sender } from "../../../src/cli/load/http-sender.ts";
@@ -20,7 +20,7 @@ async function startServer(
 }
 
 describe("a sender", () => {
-  it("uses its connections again, and opens no more than it may", async () => {
+  it("reuses its connections, and opens at most the given number", async () => {
     const waiting: ServerResponse[] = [];
     const answerThree = (_: IncomingMessage, response: ServerResponse) => {
       if (waiting.push(response) === 3) for (const one of waiting.splice(0)) one.end("ok");
@@ -34,7 +34,7 @@ describe("a sender", () => {
     expect(replies.at(-1)?.connectionWaitMs).toBeGreaterThan(replies[0]?.connectionWaitMs ?? 0);
   });
 
-  it("begins paths where its address ends, and sends what a call says", async () => {
+  it("appends paths to its address, and sends the body and headers of a call", async () => {
     const { send } = await startServer(
       (request, response) => {
         request
@@ -61,7 +61,7 @@ describe("a sender", () => {
     expect(JSON.parse(body)).toEqual(["POST", "/base/v1/x", "text/plain", "1", "text"]);
   });
 
-  it("gives a call up in time, and frees its connection", async () => {
+  it("aborts a call at its time-out, and frees its connection", async () => {
     let calls = 0;
     const { send } = await startServer((_, response) => void (calls++ > 0 && response.end("ok")), {
       connections: 1,
@@ -72,14 +72,16 @@ describe("a sender", () => {
     expect((await send({ path: "/" })).status).toBe(200);
   });
 
-  it("gives up an answer that never ends, too", async () => {
+  it("aborts an endless response at its time-out", async () => {
     const { send } = await startServer((_, response) => void response.write("half"));
     await expect(send({ path: "/" }, { timeoutMs: 50 })).rejects.toMatchObject({
       name: "TimeoutError",
     });
   });
+});
 
-  it("asks again where a connection was closed just when it was used again", async () => {
+describe("retries of a sender", () => {
+  it("follow a reset of a reused connection", async () => {
     let calls = 0;
     const { send } = await startServer(
       (request, response) =>
@@ -87,10 +89,13 @@ describe("a sender", () => {
     );
     await send({ path: "/" });
     expect((await send({ path: "/" })).body).toBe("ok");
-    expect([calls, send.openedConnections()]).toEqual([3, 2]);
+    expect({ calls, openedConnections: send.openedConnections() }).toEqual({
+      calls: 3,
+      openedConnections: 2,
+    });
   });
 
-  it("does not ask again on a new connection, nor when it was closed", async () => {
+  it("do not follow a reset of a new connection, nor the closing of the sender", async () => {
     const { send } = await startServer((request) => request.socket.resetAndDestroy());
     await expect(send({ path: "/" })).rejects.toMatchObject({ code: "ECONNRESET" });
     const { send: other } = await startServer(() => other.close());

@@ -1,10 +1,10 @@
-// What answers of EdgeTier and of other servers say of themselves.
+// Tests the parsing of replies from EdgeTier and from other servers.
 import { describe, expect, it } from "vitest";
 import { parseReply } from "../../../src/cli/load/parse-reply.ts";
 import { createReply } from "../../support/virtual-clock.ts";
 
 describe("an answer", () => {
-  it("tells tier, cache layer and phases by its headers", () => {
+  it("has tier, cache layer and phases in its headers", () => {
     const headers = {
       "x-edgetier-tier": "edge-int8",
       "x-edgetier-cache": "miss",
@@ -21,18 +21,18 @@ describe("an answer", () => {
     });
   });
 
-  it("is degraded where its JSON says so, and not where a text in it does", () => {
+  it("is degraded by its JSON, and not by a text in it", () => {
     const edge = { "x-edgetier-tier": "edge" };
     const degraded = (body: unknown, headers: object = edge) =>
       parseReply(createReply(200, { ...headers }, JSON.stringify(body))).isDegraded;
-    expect([
-      degraded({ outputs: [{ degraded: true }] }),
-      degraded({ outputs: [{ degraded: false, label: '"degraded":true' }] }),
-      degraded({ degraded: true }, {}),
-    ]).toEqual([true, false, false]);
+    expect({
+      output: degraded({ outputs: [{ degraded: true }] }),
+      label: degraded({ outputs: [{ degraded: false, label: '"degraded":true' }] }),
+      otherServer: degraded({ degraded: true }, {}),
+    }).toEqual({ output: true, label: false, otherServer: false });
   });
 
-  it("of a server that says nothing of itself has no more than its status", () => {
+  it("of another server has its status only", () => {
     expect(parseReply(createReply(204, {}, ""))).toEqual({
       tier: undefined,
       cache: undefined,
@@ -42,7 +42,7 @@ describe("an answer", () => {
   });
 });
 
-describe("a refusal", () => {
+describe("an error", () => {
   it.each([
     [
       "problem details",
@@ -63,7 +63,7 @@ describe("a refusal", () => {
       "<html>Bad gateway</html>",
       { code: "502", detail: "<html>Bad gateway</html>" },
     ],
-  ])("is read as %s has it", (_, status, body, error) =>
+  ])("is parsed in the form of %s", (_, status, body, error) =>
     expect(parseReply(createReply(status, {}, body)).error).toEqual(error),
   );
 });

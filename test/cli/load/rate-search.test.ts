@@ -31,7 +31,7 @@ describe("createRateSearch", () => {
     expect(search.highestRate).toBeGreaterThan(1_000 / 1.04);
   });
 
-  it("gives up where nothing holds, and where everything does", () => {
+  it("stops if no rate meets the objective, and if every rate does", () => {
     const none = createRateSearch({ low: 600, high: 1_200, resolution: 1.04 });
     expect(run(none, () => false).at(-1)).toBeGreaterThan(100);
     expect(none.highestRate).toBeUndefined();

@@ -89,7 +89,7 @@ describe("a trial", () => {
   it.each([
     ["constant", 1_000, 1_000],
     ["poisson", 880, 1_120],
-  ] as const)("offers the rate that was asked for, %s", async (arrivals, least, most) => {
+  ] as const)("offers the requested rate with %s arrivals", async (arrivals, least, most) => {
     const { scheduled, offeredPerSecond, achievedPerSecond, generator } = first(
       await load(respondAfter(5), { arrivals }),
     );
@@ -100,7 +100,7 @@ describe("a trial", () => {
     expect(generator.sendLagMs.max).toBe(0);
   });
 
-  it("does not count its warm-up, but what it leaves behind", async () => {
+  it("counts the load after its warm-up only", async () => {
     const slowAtFirst = (time: VirtualClock) => {
       let calls = 0;
       return async () => {
@@ -115,34 +115,37 @@ describe("a trial", () => {
       latency: { maxMs: 5 },
     });
   });
+});
 
-  it("says that the generator was the limit, and counts its lateness", async () => {
+describe("warnings of a trial", () => {
+  it("report that the generator was the limit, whose lateness counts", async () => {
     const trial = first(await load(respondAfter(5), { lateMs: 20 }));
-    expect([trial.latency.minMs, trial.generator.sendLagMs.p50]).toEqual([25, 20]);
-    expect(trial.warnings).toEqual([
-      expect.stringContaining("This machine, not the server, may be the limit"),
-    ]);
+    expect(trial).toMatchObject({
+      latency: { minMs: 25 },
+      generator: { sendLagMs: { p50: 20 } },
+      warnings: [expect.stringContaining("send lag")],
+    });
   });
 
-  it("says that the server did not keep up", async () => {
+  it("report that the server did not keep up", async () => {
     const { achievedPerSecond, warnings } = first(
       await load((time) => createSerialServer(time, () => 20)),
     );
-    expect(achievedPerSecond).toBeCloseTo(50, 0);
-    expect(warnings).toEqual([
-      expect.stringContaining("did not keep up: 100 calls a second were offered"),
-    ]);
+    expect(Math.abs(achievedPerSecond - 50)).toBeLessThan(0.5);
+    expect(warnings).toEqual([expect.stringContaining("100 calls per second")]);
   });
+});
 
-  it("tells each second how it goes", async () => {
+describe("the course of a trial", () => {
+  it("is reported each second", async () => {
     const { lines } = await load(respondAfter(5));
     expect(lines).toHaveLength(9); // the last call is due at 9.99 s
     expect(lines[4]).toBe(
-      "5 of 10 s at 100/s: 100/s sent, 100/s answered, p50 5.00 ms, p99 5.00 ms, max 5.00 ms, 0 failed, 0 running",
+      "5 of 10 s at 100/s: 100/s sent, 100/s answered, p50 5.00 ms, p99 5.00 ms, max 5.00 ms, 0 failed, 0 in flight",
     );
   });
 
-  it("ends when it is stopped, with what was measured until then", async () => {
+  it("ends when the trial is aborted, with the measurements until then", async () => {
     const controller = new AbortController();
     const stopping = (time: VirtualClock) => {
       let calls = 0;
@@ -211,7 +214,7 @@ describe("the objective", () => {
   });
 });
 
-describe("what answers say of themselves", () => {
+describe("the metadata of replies", () => {
   it("is counted by tier, cache layer and phase", async () => {
     const server = (time: VirtualClock) => {
       let calls = 0;
@@ -243,9 +246,7 @@ describe("what answers say of themselves", () => {
         { phase: "region", samples: 250, p50Ms: 12.5 },
       ],
     });
-    expect(trial.warnings).toEqual([
-      expect.stringContaining("75.0 % of the answers came from caches"),
-    ]);
+    expect(trial.warnings).toEqual([expect.stringContaining("75.0 %")]);
   });
 });
 

@@ -1,4 +1,4 @@
-// Asks what must be refused, and then what must be answered.
+// Sends requests that must be rejected, and then requests that must be answered.
 import { sendRequest, type HttpRequest, hasErrorBody, formatReply } from "./http-client.ts";
 import { createProblemCollector, type ScenarioResult } from "./scenario.ts";
 
@@ -6,7 +6,7 @@ export interface RejectionCase extends HttpRequest {
   readonly description: string;
   /** 400 alone where left out. */
   readonly allowedStatuses?: readonly number[];
-  /** The HTTP server itself may refuse it, in its own form. */
+  /** The HTTP server itself may reject it, in its own form. */
   readonly isServerRejection?: boolean;
 }
 

@@ -1,4 +1,4 @@
-// Requests as clients, right and wrong ones, send them: over connections that stay open, with headers that fetch would refuse.
+// HTTP client for valid and invalid requests: keeps connections open, and sends headers that fetch rejects.
 import { Agent, type OutgoingHttpHeaders, request } from "node:http";
 import { buffer } from "node:stream/consumers";
 import * as z from "zod";
@@ -33,7 +33,7 @@ export async function sendRequest(origin: string, question: HttpRequest): Promis
 }
 
 const STALE_CONNECTION = "a kept connection was closed";
-/** A larger body waits a moment for a refusal by its length, whose connection ends while it is sent. */
+/** A larger body waits a moment for a rejection by its length, because the server closes that connection. */
 const LARGE_BYTES = 65_536;
 const REJECTION_WAIT_MS = 100;
 
@@ -114,14 +114,14 @@ const errorBody = z.union([
   z.object({ code: z.string().min(1), detail: z.string().min(1), remedy: z.string().min(1) }),
 ]);
 
-/** Whether a refusal says what was wrong, in one of the two forms. */
+/** Whether a rejection has a reason, in one of the two forms. */
 export const hasErrorBody = ({ text }: HttpReply): boolean =>
   errorBody.safeParse(tryParseJson(text)).success;
 
 export const formatReply = ({ status, text, durationMs: ms }: HttpReply): string =>
   `${status} after ${Math.round(ms)} ms: ${text.slice(0, 200)}`;
 
-/** Answers from 500 on that are no failures: a deadline or time-out may be a moment that has passed; 501 refuses what there is elsewhere. */
+/** Statuses from 500 that are no failures: deadlines and time-outs may have passed, and 501 is for features of another place. */
 export const isLateOrUnsupported = ({ status, text }: HttpReply): boolean =>
   status === 501 ||
   ((status === 503 || status === 504) &&

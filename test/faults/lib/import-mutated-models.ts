@@ -1,5 +1,5 @@
-// Run as a process of its own, which may die of it: takes mutated models through the code of `edgetier model import`, and
-// prints a JSON line for each. Arguments: seed, first, count.
+// Child process that passes mutated models through the code of `edgetier model import`, and may crash. Prints a JSON line for
+// each model. Arguments: seed, first, count.
 import { onnxErrors } from "../../../src/toolchain/onnx/errors.ts";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,6 +1,7 @@
 // Questions to `intent` whose answers are known, at the edge and at the region.
 import { predictResponseSchema, type PredictResponse } from "../../../src/protocol/predict.ts";
 import { sendRequest, tryParseJson, type HttpReply } from "./http-client.ts";
+import ESCALATED_TEXT from "../../fixtures/escalated-text.json" with { type: "json" };
 
 /** The edge tier is sure of this one, and of the other it cannot be. */
 export const CONFIDENT_SAMPLE = {
@@ -8,7 +9,7 @@ export const CONFIDENT_SAMPLE = {
   label: "exchange_rate",
 } as const;
 export const OUT_OF_SCOPE_SAMPLE = {
-  text: "the moss remembers what colour tuesday was before it rained upwards",
+  text: ESCALATED_TEXT,
   label: "oos",
 } as const;
 

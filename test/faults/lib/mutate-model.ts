@@ -1,7 +1,7 @@
 // ONNX files made wrong: bytes changed, left out, doubled, or taken from another model. The same for the same seed and index.
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 
-/** Of test/fixtures: small, so that most changes hit something that matters. */
+/** Files of test/fixtures. They are small, so that most mutations have an effect. */
 export const MUTANT_SOURCES = [
   "toy.onnx",
   "int8-matmul.onnx",

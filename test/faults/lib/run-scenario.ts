@@ -1,4 +1,4 @@
-// Runs scenarios one after the other over one running system.
+// Runs scenarios serially over one running system.
 import { reasonOf } from "../../../src/core/errors.ts";
 import type { Figures, Scenario, ScenarioSize } from "./scenario.ts";
 import type { FaultSystem } from "./system-fixture.ts";
@@ -8,7 +8,7 @@ export interface ScenarioOutcome {
   readonly state: "passed" | "failed" | "left out";
   readonly seconds: number;
   readonly figures: Figures;
-  /** What was not as expected, or why it was left out. */
+  /** Deviations from the expectation, or the reason for leaving the scenario out. */
   readonly problems: readonly string[];
 }
 

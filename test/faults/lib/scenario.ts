@@ -1,4 +1,4 @@
-// What a scenario is: one row of the table of faults made to happen to the running system, and what came of it.
+// Scenario: one row of the table of faults, applied to the running system, with its result.
 import type { FaultSystem } from "./system-fixture.ts";
 
 /** Figures carry their units in their names. */
@@ -6,18 +6,18 @@ export type Figures = Readonly<Record<string, number>>;
 
 export interface ScenarioResult {
   readonly figures: Figures;
-  /** What was not as expected; none where the scenario passed. */
+  /** Deviations from the expectation; none if the scenario passed. */
   readonly problems: readonly string[];
 }
 
-/** How much of what can be repeated. */
+/** Counts and durations of the repeated parts. */
 export interface ScenarioSize {
   readonly mutatedRequests: number;
   readonly mutatedModels: number;
-  /** At least so many requests, and at least so long. */
+  /** Minimum number of requests and minimum duration. */
   readonly soakRequests: number;
   readonly soakMs: number;
-  /** Of what is measured as a distribution. */
+  /** Number of samples of each measured distribution. */
   readonly samples: number;
 }
 
@@ -37,13 +37,13 @@ export const LONG_SIZE: ScenarioSize = {
 };
 
 export interface Scenario {
-  /** Of the table; several scenarios may share one. */
+  /** Row of the table; several scenarios may share one. */
   readonly group: string;
   readonly name: string;
   readonly expected: string;
-  /** What is not there yet, or not on this machine: the scenario is left out, with this as the reason. */
+  /** Requirement that this machine lacks: the reason for leaving the scenario out. */
   readonly missingRequirement?: string | undefined;
-  /** It waits for many faults to pass, one after the other: `npm run test:faults` has it, and not every run of all tests. */
+  /** Whether only `npm run test:faults` runs the scenario, because it waits for many faults serially. */
   readonly isSlow?: boolean;
   run(world: FaultSystem, size: ScenarioSize): Promise<ScenarioResult>;
 }

@@ -1,4 +1,4 @@
-// The small models beside `intent`: tensors in and out, texts, and one that takes its time.
+// Small models in addition to `intent`: one of tensors, one of texts, and a slow one.
 import { readFile } from "node:fs/promises";
 import type { ModelStore } from "../../../src/registry/model-store.ts";
 import {

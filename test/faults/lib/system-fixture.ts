@@ -1,7 +1,7 @@
-// The running system that faults happen to: workerd, region processes, Redis and S3, all real, each behind a proxy.
+// Running system for fault scenarios: real workerd, region processes, Redis and S3, each behind a proxy.
 //
-// Every model is signed, and edge and region trust nothing else. Most scenarios share one edge and one region; those that
-// would leave traces start their own over the same store.
+// Edge and region trust signed models only. Most scenarios share one edge and one region; scenarios with lasting effects start
+// their own over the same store.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -34,7 +34,7 @@ export interface FaultSystem {
   /** Reaches the store without the proxy. */
   readonly store: ModelStore;
   readonly objects: ObjectStore;
-  /** Of models/intent, with its snapshot. */
+  /** Project models/intent with its snapshot. */
   readonly intent: PublishSource;
   /** Between the edges and the first region, Redis, and between everything and S3. */
   readonly proxies: {
@@ -44,13 +44,13 @@ export interface FaultSystem {
   };
   /** Undefined where the machine has no redis-server. */
   readonly redis: { readonly url: string; readonly token: string } | undefined;
-  /** Of `wrangler deploy`. */
+  /** Upload that `wrangler deploy` makes. */
   readonly upload: WorkerUpload;
   readonly edge: WorkerdEdge;
   readonly region: LocalRegion;
   /** The Worker with the deployment of test/support/fixture-deployment.ts, started when it is first asked for. */
   getTensorEdge(): Promise<WorkerdEdge>;
-  /** One of the caller's own; undefined takes a variable away. What is still running at the end is stopped. */
+  /** Starts an edge of the caller's own; an undefined variable is removed. `stop` also stops this edge. */
   startEdge(
     variables?: Readonly<Record<string, string | undefined>>,
     upload?: WorkerUpload,

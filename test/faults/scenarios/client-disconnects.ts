@@ -21,7 +21,7 @@ const body = (tier: string) =>
     parameters: { tier },
   });
 const isRight = (text: string) => /"data":\[1,0\]/.test(text);
-/** What a busy machine needs to notice. */
+/** Maximum delay until a busy machine notices a disconnect. */
 const WITHIN_MS = 10_000;
 
 interface PendingCall {
@@ -184,7 +184,8 @@ async function runEdgeDisconnects(
     const leftMs = await waitUntil(() => region.disconnectCount >= count, WITHIN_MS);
     findings.check(
       leftMs !== undefined,
-      () => `the edge gave up ${region.disconnectCount} of ${count} calls whose clients had left`,
+      () =>
+        `the edge aborted ${region.disconnectCount} of ${count} calls whose clients had disconnected`,
     );
     const abandoned = region.disconnectCount;
     world.clearFaults();

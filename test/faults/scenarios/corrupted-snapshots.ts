@@ -17,7 +17,7 @@ import {
 import type { FaultSystem } from "../lib/system-fixture.ts";
 
 const SEED = 7;
-/** Of the table of sections in a snapshot, and of what it holds. */
+/** Flips bits of one byte, in the table of sections or in a section. */
 const flipByte = (bytes: Uint8Array, at: number, by: number): Uint8Array =>
   bytes.with(at, (bytes[at] ?? 0) ^ by);
 
@@ -113,7 +113,7 @@ async function runCorruptedSnapshots(
         findings,
         `${what}${storeWorks ? "" : ", and a wrong one in the store"}`,
       );
-      findings.check(countSnapshotRejections(edge) > 0, () => `${what}: no refusal was logged`);
+      findings.check(countSnapshotRejections(edge) > 0, () => `${what}: no rejection was logged`);
       findings.check(
         (tiers[0] === "edge-int8") === storeWorks,
         () =>
@@ -194,7 +194,7 @@ export const corruptedSnapshots: readonly Scenario[] = [
   {
     group: row,
     name: "damaged snapshots, and another model's",
-    expected: "refused; the store's, or the region",
+    expected: "rejected; the snapshot of the store, or the region",
     run: runCorruptedSnapshots,
   },
   {

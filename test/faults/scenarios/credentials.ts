@@ -137,7 +137,7 @@ async function runApiKeys(world: FaultSystem, { samples }: ScenarioSize): Promis
       "its hash": bearer(createHash("sha256").update(key).digest("hex")),
       "in the address": { "x-original-url": `${PREDICT}?key=${key}` },
     });
-    // What is right at the beginning takes no longer to refuse than what is wrong from the beginning.
+    // Rejecting a key with a correct beginning takes no longer than rejecting any other key.
     const timed = async (token: string) => {
       const times: number[] = [];
       for (let index = 0; index < samples; index++)
@@ -153,7 +153,7 @@ async function runApiKeys(world: FaultSystem, { samples }: ScenarioSize): Promis
     ];
     findings.check(
       Math.abs(nearMs - farMs) < 5,
-      () => `refusing a nearly right key takes ${nearMs} ms, any other ${farMs} ms`,
+      () => `rejecting a nearly correct key takes ${nearMs} ms, any other ${farMs} ms`,
     );
     return {
       figures: { cases, nearlyRightP50Ms: nearMs, wrongP50Ms: farMs },
@@ -234,7 +234,7 @@ async function runJwts(world: FaultSystem): Promise<ScenarioResult> {
   }
 }
 
-/** What the edge has sent is taken from the proxy between them, and sent again, changed and not. */
+/** Replays requests of the edge that the proxy recorded, unchanged and changed. */
 async function runReplayedRequests(world: FaultSystem): Promise<ScenarioResult> {
   const findings = createProblemCollector();
   const [own, other] = [await newRegionKey("edge"), await newRegionKey("other")];

@@ -27,7 +27,7 @@ import type { FaultSystem } from "../lib/system-fixture.ts";
 
 const SEED = 17;
 const WORKER = join(import.meta.dirname, "../lib/import-mutated-models.ts");
-/** Of one model in a process that also has to start. */
+/** Time-out of one model, including the start of its process. */
 const SILENCE_TIMEOUT_MS = 30_000;
 const LOG_INTERVAL_MODELS = 1_000;
 
@@ -164,7 +164,7 @@ const X: TensorGraph["inputs"] = [{ name: "x", datatype: "FP32", shape: [3] }];
 const Y: TensorGraph["outputs"] = [{ name: "y", datatype: "FP32", shape: [3] }];
 const INPUTS = '{"inputs":[{"name":"x","shape":[3],"datatype":"FP32","data":[1,2,3]}]}';
 
-/** As a publisher could who does not look: the region must refuse each, and go on with its other models. */
+/** Publishes mutants as a careless publisher could: the region must reject each, and continue to serve its other models. */
 async function runPublishedMutants(
   world: FaultSystem,
   { mutatedModels }: ScenarioSize,
@@ -184,8 +184,8 @@ async function runPublishedMutants(
     "external data of the system": createAddModel(
       externalTensor({ location: "/proc/self/environ" }),
     ),
-    "an initialiser of 4 TiB": createAddModel(huge),
-    "an initialiser of 4 TiB in another file": createAddModel(
+    "an initializer of 4 TiB": createAddModel(huge),
+    "an initializer of 4 TiB in another file": createAddModel(
       externalTensor({ location: "none.bin" }, [1_099_511_627_776n]),
     ),
     "an unknown operator": serializeModel(
@@ -232,7 +232,7 @@ async function runPublishedMutants(
       );
       findings.check(
         !/root:|"name": "edgetier"|PATH=/.test(reply.text),
-        () => `${what}: the refusal shows a file: ${reply.text.slice(0, 200)}`,
+        () => `${what}: the rejection shows a file: ${reply.text.slice(0, 200)}`,
       );
       figures[reply.status === 200 ? "answered" : "refused"]++;
       figures.slowestMs = Math.max(figures.slowestMs, Math.round(reply.durationMs));
@@ -251,19 +251,19 @@ export const invalidModels: readonly Scenario[] = [
   {
     group: row,
     name: "data in other files",
-    expected: "refused with a reason",
+    expected: "rejected with a reason",
     run: runExternalData,
   },
   {
     group: row,
     name: "mutated models imported",
-    expected: "refused with a reason, or works",
+    expected: "rejected with a reason, or works",
     run: runImportedMutants,
   },
   {
     group: row,
     name: "wrong models published and loaded by a region",
-    expected: "refused with a reason, next request right",
+    expected: "rejected with a reason, next request right",
     run: runPublishedMutants,
   },
 ];

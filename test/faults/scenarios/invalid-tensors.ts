@@ -189,7 +189,7 @@ async function runAtEdgeAndRegion(
   return mergeResults(reached);
 }
 
-/** What JSON has no number for, in and out, in JSON and in bytes. */
+/** Sends and receives numbers that JSON cannot represent, in JSON and in bytes. */
 async function runSpecialNumbers(world: FaultSystem): Promise<ScenarioResult> {
   const findings = createProblemCollector();
   const others = [
@@ -248,7 +248,7 @@ async function runSpecialNumbers(world: FaultSystem): Promise<ScenarioResult> {
   for (const url of [(await world.getTensorEdge()).url, world.region.url]) {
     for (const [how, question] of questions) {
       asked++;
-      // FP16 has no form in JSON: only the others are asked for.
+      // FP16 has no form in JSON, so that only the other outputs are requested.
       const outputs = ["fp32", "fp64"].map((kind) => `{"name":"${kind}_out"}`).join(",");
       const body = Buffer.from(question.body);
       const at = "headers" in question ? Buffer.byteLength(mixed) - 1 : body.byteLength - 1;

@@ -50,7 +50,7 @@ const NAMES = [
   "models%2fintent%2faliases.json",
 ];
 
-/** A path that Node's client, workerd or Hono reads as another one is refused there, too: 404. */
+/** Expected statuses: 404 for paths that Node's client, workerd or Hono normalizes. */
 const STATUSES = [400, 404, 405];
 const INPUTS = '{"inputs":[{"name":"input","shape":[1],"datatype":"BYTES","data":["x"]}]}';
 const PREDICT = '{"inputs":"x"}';
@@ -106,7 +106,7 @@ export const modelNames: readonly Scenario[] = [
             ? []
             : [`a name in a body got ${status} ${text.slice(0, 100)}`],
         ),
-        ...strayed.map(({ path }) => `the store was asked for ${path}`),
+        ...strayed.map(({ path }) => `the store received a request for ${path}`),
         ...[
           await findEdgeProblem(world.edge.url),
           await findRegionProblem(world.region.url),

@@ -169,7 +169,7 @@ async function sendMutants(
         text: error.message,
         durationMs: 0,
         headers: {},
-      })); // Node's client refuses to send it
+      })); // Node's client rejects the request
       statuses.set(reply.status, (statuses.get(reply.status) ?? 0) + 1);
       slowestMs = Math.max(slowestMs, reply.durationMs);
       const isFine =
@@ -203,10 +203,10 @@ async function sendMutants(
     cutOff: share(0, 1),
     slowestMs: Math.round(slowestMs),
   };
-  // Neither all refused nor all taken: the mutations are neither too wild nor too tame.
+  // Some are rejected and some accepted, so the mutations are neither too wild nor too tame.
   findings.check(
     figures.answered > 0.05 && figures.refused > 0.2,
-    () => `${figures.answered} of the requests were answered and ${figures.refused} refused`,
+    () => `${figures.answered} of the requests were answered and ${figures.refused} rejected`,
   );
   return { figures, problems: findings.problems };
 }

@@ -14,7 +14,7 @@ import { waitUntil } from "../lib/wait-until.ts";
 import type { FaultSystem } from "../lib/system-fixture.ts";
 
 const TIMEOUT_MS = 50;
-/** Of a busy machine. */
+/** Additional latency of a busy machine. */
 const SLACK_MS = 40;
 /** With fewer, a single stall of the machine is the 99th percentile. */
 const SAMPLES_FOR_P99 = 459;
@@ -149,7 +149,7 @@ async function runHangingRedis(
   }
 }
 
-/** A Redis of the caller's own, as whoever has its token sees it. */
+/** Runs a command on the Redis of the system, with its token. */
 async function runRedisCommand(
   { redis }: FaultSystem,
   ...command: readonly string[]

@@ -16,7 +16,7 @@ const DEADLINE_MS = 1_000;
 const SLACK_MS = 300;
 const RECOVERED_WITHIN_MS = 60_000;
 const MAX_EXTRA_SHARE = 0.03;
-/** Of a token budget, before it counts as a share. */
+/** Calls of a token budget before its share applies. */
 const BURST = 5;
 
 interface TwoRegions {

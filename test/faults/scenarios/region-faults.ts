@@ -1,4 +1,4 @@
-// The one region that there is fails: the edge answers by the deadline, says that it is degraded, and asks it again when it is back.
+// Faults of the only region: the edge gives degraded answers by the deadline, and calls the region again when it recovers.
 import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
 import type { Fault } from "../../support/fault-proxy.ts";
 import { formatReply } from "../lib/http-client.ts";

@@ -1,4 +1,4 @@
-// Bodies at the limit and beyond it, packed and in pieces: refused while they come, without being held.
+// Bodies at the limit and beyond it, compressed and chunked: rejected while they arrive, without buffering.
 import { gzipSync } from "node:zlib";
 import {
   sendRequest,
@@ -45,9 +45,9 @@ interface BodyLimitCase {
   readonly description: string;
   readonly isAtRegion?: boolean;
   readonly limitBytes: number;
-  /** A request whose body, unpacked, has so many bytes. */
+  /** Creates a request whose decompressed body has the given number of bytes. */
   readonly createRequest: (bytes: number) => HttpRequest;
-  /** What a body within the limit gets: an answer, or a refusal for another reason. */
+  /** Whether a reply is one to a body within the limit: an answer, or a rejection for another reason. */
   readonly isAccepted: (reply: HttpReply) => boolean;
 }
 
@@ -171,7 +171,7 @@ async function checkPredictions(
 
 const KILOBYTES = new Uint8Array(16_384).fill(0x20);
 const SPACE = Uint8Array.of(0x20);
-/** Under way between client and server when it is refused. */
+/** Maximum number of bytes in flight when the server rejects a body. */
 const BUFFERED_BYTES = 16 * MIB;
 
 interface BodyAttack {
@@ -196,7 +196,7 @@ const compressedAttack = (body: Uint8Array): BodyAttack => ({
     sendRequest(url, { path, headers: { ...JSON_TYPE, "content-encoding": "gzip" }, body }),
   allowedStatuses: [400, 413, 415],
 });
-/** Where the server ends the connection while the client sends, the answer may be lost. */
+/** Endless body; its answer may be lost, because the server closes the connection while the client sends. */
 const endlessAttack: BodyAttack = {
   description: "a body without an end",
   send: (url, path) => streamBody(url, createChunks(path, KILOBYTES, 100_000)),

@@ -32,8 +32,10 @@ const SEED = 30;
 const CONCURRENCY = 6;
 const INVALID_SHARE = 0.3;
 const DISCONNECT_SHARE = 0.1;
-/** From the highest of the first half, once everything is warm, to the highest of the second: V8 lets its young generation
- *  grow and shrink by 50 MiB as it likes, so that two moments tell nothing. */
+/**
+ * Maximum growth from the peak of the first half, after the warm-up, to the peak of the second half. Two single moments are
+ * not comparable, because V8's young generation grows and shrinks by 50 MiB.
+ */
 const MAX_GROWTH_MIB = 32;
 /** In seconds V8 does not show what it would give back: only a gross leak can be told. */
 const MAX_SHORT_GROWTH_MIB = 96;

@@ -1,4 +1,4 @@
-// S3 fails in every way while a new version is published: the old one goes on serving, and the new one comes when S3 is back.
+// Faults of S3 while a new version is published: the old version stays in service, and the new one follows when S3 recovers.
 import { publishModel, type PublishSource } from "../../../src/registry/publish.ts";
 import { storeLayout } from "../../../src/registry/store-layout.ts";
 import { signManifest } from "../../../src/registry/manifest-signing.ts";
@@ -24,7 +24,7 @@ const ALIAS_TTL_MS = 200;
 const STORE_TIMEOUT_MS = 500;
 /** Aliases are read again within it several times over. */
 const FAULT_MS = 600;
-/** The region may have to load the version that is asked for, from a store that does not answer. */
+/** Deadline for a region that may have to load the requested version from an unresponsive store. */
 const deadlineMs = 1_000;
 const RECOVERED_WITHIN_MS = 15_000;
 const variables = {
@@ -191,7 +191,7 @@ async function runFaultsAtColdStart(world: FaultSystem): Promise<ScenarioResult>
   return { figures: { faults: AT_COLD_START.length, recoverMaxMs }, problems: findings.problems };
 }
 
-/** What lies in the store was signed by nobody, by somebody else, or was changed after it was signed. */
+/** Stores manifests without a signature, with a foreign signature, or changed after signing. */
 async function runBrokenSignatures(world: FaultSystem): Promise<ScenarioResult> {
   const findings = createProblemCollector();
   const edge = await world.startEdge(variables);

@@ -24,6 +24,7 @@ import {
   createTextBody,
   type RegionFixture,
 } from "../region-fixture.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 const NOW_MS = 1_800_000_000_000;
 const INFER = "http://region.test/v2/models/mood/versions/1/infer";
@@ -278,7 +279,7 @@ describe("a region with keys", () => {
           expect(response.status).toBe(401);
           expect((await send({ url, init: (await createSignedRequest()).init })).status).toBe(200);
         }),
-        { numRuns: 300, seed: 20_261_122 },
+        { numRuns: propertyRuns(300), seed: 20_261_122 },
       );
     },
   );

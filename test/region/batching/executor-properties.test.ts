@@ -9,6 +9,7 @@ import {
   createTensors,
   TEST_TIER,
 } from "./manual-session.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 type Step =
   | {
@@ -225,6 +226,6 @@ it("loses nothing, answers nothing twice, makes no batch too large, and keeps th
         }
       },
     ),
-    { numRuns: 150 },
+    { numRuns: propertyRuns(150) },
   );
 }, 60_000);

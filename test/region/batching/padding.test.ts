@@ -12,6 +12,7 @@ import { getTask } from "../../../src/tasks/tasks.ts";
 import { json, tinyTokenizer } from "../../fixtures/tiny-tokenizer.ts";
 import { readFixture } from "../region-fixture.ts";
 import { createExecutorFixture, TEST_TIER } from "./manual-session.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 const padding = { axis: 1, value: 0 };
 
@@ -329,7 +330,7 @@ describe("on the native runtime", () => {
         expect(problems).toEqual([]);
         expect(sizes.length).toBeLessThanOrEqual(lengths === undefined ? 2 : works.length);
       }),
-      { numRuns: 60 },
+      { numRuns: propertyRuns(60) },
     );
   });
 

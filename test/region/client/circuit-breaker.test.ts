@@ -133,7 +133,12 @@ describe("a circuit breaker", () => {
   it("never stays shut for ever, whatever happens to its calls", () => {
     const event = fc.record({
       passMs: fc.nat(3_000),
-      end: fc.constantFrom("succeed" as const, "fail" as const, "cancel" as const, "lost" as const),
+      end: fc.constantFrom(
+        "recordSuccess" as const,
+        "recordFailure" as const,
+        "cancel" as const,
+        "lost" as const,
+      ),
     });
     fc.assert(
       fc.property(fc.array(event, { maxLength: 60 }), (events) => {

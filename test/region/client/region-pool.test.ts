@@ -17,6 +17,7 @@ import {
   createScriptedRegion,
   flushMicrotasks,
 } from "./scripted-region.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 const frankfurt = { latitudeDegrees: 50.11, longitudeDegrees: 8.68 };
 const virginia = { latitudeDegrees: 38.95, longitudeDegrees: -77.45 };
@@ -427,7 +428,7 @@ describe("the budget", () => {
           expect(made).toBeLessThanOrEqual(calls * 1.03 + 1);
         },
       ),
-      { numRuns: 40 },
+      { numRuns: propertyRuns(40) },
     );
   });
 });

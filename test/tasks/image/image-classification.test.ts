@@ -1,4 +1,4 @@
-// The task in Node, as a region runs it; test/edge/images.test.ts has the same inside workerd.
+// Tests the image task in Node, as a region runs it; test/edge/images.test.ts tests it inside workerd.
 import { describe, expect, it } from "vitest";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 import { createNoisePng } from "../../../src/cli/doctor/noise-png.ts";
@@ -25,7 +25,7 @@ const errorWithCode = (code: string, detail = /\S/) =>
   expect.objectContaining({ code, detail: expect.stringMatching(detail) });
 
 describe("an input", () => {
-  it("is an image in base64, or its bytes", async () => {
+  it("is a base64 image, or its bytes", async () => {
     expect(getTask("image-classification")).toBe(task);
     const input = task.parseInput({ b64: toBase64(file) }, 1, IMAGE_LIMITS);
     expect(input).toEqual(task.decodeInput(file, 1, IMAGE_LIMITS));
@@ -34,56 +34,53 @@ describe("an input", () => {
   });
 
   it("is identified by its bytes alone", async () => {
-    const identities = await Promise.all(
+    const [identity, copyIdentity, otherIdentity] = await Promise.all(
       [
         task.decodeInput(file, 0, IMAGE_LIMITS),
         task.decodeInput(file.slice(), 1, IMAGE_LIMITS),
         task.decodeInput(sampleImage("png").file, 0, IMAGE_LIMITS),
       ].map(task.computeIdentity),
     );
-    expect(identities[0]).toMatch(/^[0-9a-f]{64}$/);
-    expect([identities[1] === identities[0], identities[2] === identities[0]]).toEqual([
-      true,
-      false,
-    ]);
+    expect(identity).toMatch(/^[0-9a-f]{64}$/);
+    expect(copyIdentity).toBe(identity);
+    expect(otherIdentity).not.toBe(identity);
   });
 
   it.each([
-    ["yes", "a text"],
-    [7, "number"],
+    ["yes", "a string"],
+    [7, "a number"],
     [null, "null"],
     [["x"], "an array"],
-    [{}, "object"],
-    [{ b64: 7 }, "an image"],
+    [{}, "an object"],
+    [{ b64: 7 }, "an object"],
   ])("is not %j", (raw, found) => {
     expect(() => task.parseInput(raw, 4, IMAGE_LIMITS)).toThrow(
-      errorWithCode(
-        "invalid_request",
-        new RegExp(`inputs\\.4: expected an image .*found ${found}`),
-      ),
+      errorWithCode("invalid_request", new RegExp(`\`inputs\\[4\\]\` is ${found};`)),
     );
   });
+});
 
-  it("is within its limits, to the byte and to the pixel", () => {
+describe("the image task", () => {
+  it("enforces its limits, to the byte and to the pixel", () => {
     const parse = (limits: object) =>
       task.parseInput({ b64: toBase64(file) }, 0, { ...IMAGE_LIMITS, ...limits });
     expect(parse({ maxBytes: file.length, maxPixels: 18 * 11 })).toMatchObject({ kind: "image" });
     expect(() => parse({ maxBytes: file.length - 1 })).toThrow(errorWithCode("input_too_large"));
     expect(() => parse({ maxPixels: 18 * 11 - 1 })).toThrow(
-      errorWithCode("image_too_large", /18 x 11.*197 pixels/),
+      errorWithCode("image_too_large", /\b18 x 11\b.*\b197\b/),
     );
     expect(() =>
       task.parseInput({ b64: "A".repeat(1_000) }, 0, { ...IMAGE_LIMITS, maxBytes: 100 }),
-    ).toThrow(errorWithCode("input_too_large", /748 bytes/));
+    ).toThrow(errorWithCode("input_too_large", /\b748\b/));
     expect(() => task.parseInput({ b64: "%" }, 0, IMAGE_LIMITS)).toThrow(
       errorWithCode("invalid_request", /base64/),
     );
   });
 
-  it("is not a text's to prepare, nor the other way round", () => {
+  it("rejects preprocessors of texts, and the text task rejects those of images", () => {
     const artifact = new Uint8Array();
     expect(() => task.createPreprocessor({ kind: "hashed-ngrams", artifact })).toThrow(
-      errorWithCode("preprocessor_invalid", /does not take images/),
+      errorWithCode("preprocessor_invalid", /hashed-ngrams/),
     );
     const config = {
       kind: "image",
@@ -97,32 +94,32 @@ describe("an input", () => {
       std: [1, 1, 1],
     } as const;
     expect(() => getTask("text-classification").createPreprocessor(config)).toThrow(
-      errorWithCode("preprocessor_invalid", /does not take texts/),
+      errorWithCode("preprocessor_invalid", /image/),
     );
   });
 });
 
+const modules = createLazyImageCodecs();
+
+/** Creates a decoder that records the codecs it opens. */
+function createRecordingDecoder(options: Omit<ImageDecoderOptions, "modules">) {
+  const opened: string[] = [];
+  const recordingModules = {
+    get jpeg() {
+      opened.push("jpeg");
+      return modules.jpeg;
+    },
+    get png() {
+      opened.push("png");
+      return modules.png;
+    },
+  };
+  return { opened, images: createImageDecoder({ modules: recordingModules, ...options }) };
+}
+
 describe("the decoders", () => {
-  const modules = createLazyImageCodecs();
-
-  /** What is opened is noted. */
-  function counting(options: Omit<ImageDecoderOptions, "modules">) {
-    const opened: string[] = [];
-    const counted = {
-      get jpeg() {
-        opened.push("jpeg");
-        return modules.jpeg;
-      },
-      get png() {
-        opened.push("png");
-        return modules.png;
-      },
-    };
-    return { opened, images: createImageDecoder({ modules: counted, ...options }) };
-  }
-
-  it("are used again, until one is larger than what is kept, or has failed", () => {
-    const { opened, images } = counting({
+  it("are reused until one fails, or exceeds the retained size", () => {
+    const { opened, images } = createRecordingDecoder({
       maxMemoryBytes: 200_000_000,
       retainedMemoryBytes: 16_000_000,
     });
@@ -142,21 +139,21 @@ describe("the decoders", () => {
     expect(opened).toEqual(["jpeg", "png", "png", "jpeg"]);
   });
 
-  it("hold no more than one image may take, both together", () => {
-    const { opened, images } = counting({ maxMemoryBytes: 30_000_000 });
+  it("hold together at most the memory limit of one image", () => {
+    const { opened, images } = createRecordingDecoder({ maxMemoryBytes: 30_000_000 });
     const decode = (bytes: Uint8Array) =>
       preprocessToPixels(images, bytes, { width: 4, height: 4, fit: "stretch" });
     for (let count = 0; count < 3; count++) images.decode(createLargeImage(), () => {});
     decode(sampleImage("png").file);
     decode(file);
-    expect(opened).toEqual(["jpeg", "png"]); // there was room for both
+    expect(opened).toEqual(["jpeg", "png"]); // both fit
     images.decode(createLargeImage(), () => {});
     expect(opened).toEqual(["jpeg", "png"]);
     decode(sampleImage("png").file);
     expect(opened).toEqual(["jpeg", "png"]);
   });
 
-  it("take no more memory than the header says, again and again", () => {
+  it("use at most the memory that the header predicts, also when reused", () => {
     const noise = expectImage(
       task.decodeInput(createNoisePng(700, 600, seededRandom(1)), 0, { maxBytes: 2_000_000 }),
     );
@@ -172,19 +169,22 @@ describe("the decoders", () => {
     }
   });
 
-  it("go on after what the caller does with the pixels has failed", () => {
+  it("continue after the caller's function has thrown", () => {
     const images = createImageDecoder({ modules, maxMemoryBytes: 200_000_000 });
     const input = expectImage(task.decodeInput(file, 0, IMAGE_LIMITS));
     const fail = () =>
       images.decode(input, () => {
-        throw new RangeError("mine");
+        throw new RangeError("from the caller");
       });
-    expect(fail).toThrow(new RangeError("mine"));
-    expect(images.decode(input, ({ width, height }) => [width, height])).toEqual([18, 11]);
+    expect(fail).toThrow(new RangeError("from the caller"));
+    expect(images.decode(input, ({ width, height }) => ({ width, height }))).toEqual({
+      width: 18,
+      height: 11,
+    });
   });
 });
 
-/** The sample, said to be of 8 megapixels: what its data does not give is left grey. */
+/** Changes the sample's header to 8 megapixels; pixels without data stay gray. */
 function createLargeImage(): ImageInput {
   const data = file.slice();
   const at = data.findIndex((byte, index) => byte === 0xff && data[index + 1] === 0xc0);
@@ -194,7 +194,7 @@ function createLargeImage(): ImageInput {
 }
 
 describe("resizing", () => {
-  it("keeps a plain colour, of whatever size", () => {
+  it("keeps a plain color at any size", () => {
     for (const [width, height] of [
       [1, 1],
       [3, 500],

@@ -8,6 +8,7 @@ import {
   computeRiskPValue,
 } from "../../../src/toolchain/calibrate/p-values.ts";
 import { createRandom } from "../../bench/lib/random.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 const createCounts = (samples: number, losses: number, wins = 0): WinLossCounts => ({
   samples,
@@ -78,7 +79,7 @@ describe("computeRiskPValue", () => {
           expect(computeRiskPValue(what, counts, epsilon + 0.05)).toBeLessThanOrEqual(value + 1e-9);
         },
       ),
-      { numRuns: 40 },
+      { numRuns: propertyRuns(40) },
     );
   });
 });

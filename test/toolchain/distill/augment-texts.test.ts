@@ -7,45 +7,49 @@ const texts = [
   { text: "book a flight to rome", label: "flight" },
   { text: "i need a flight tomorrow" },
 ];
-const words = new Set(texts.flatMap(({ text }) => text.split(" ")));
+const knownWords = new Set(texts.flatMap(({ text }) => text.split(" ")));
 
 describe("augmentTexts", () => {
-  it("makes texts that are new, each once, and about as many as copies are wanted", () => {
-    const made = augmentTexts(texts, 20, 1);
-    expect(made.length).toBeGreaterThan(60);
-    expect(made.length).toBeLessThanOrEqual(80);
-    expect(new Set([...made, ...texts.map(({ text }) => text)]).size).toBe(
-      made.length + texts.length,
+  it("makes distinct new texts, about as many as requested", () => {
+    const augmented = augmentTexts(texts, 20, 1);
+    expect(augmented.length).toBeGreaterThan(60);
+    expect(augmented.length).toBeLessThanOrEqual(80);
+    expect(new Set([...augmented, ...texts.map(({ text }) => text)]).size).toBe(
+      augmented.length + texts.length,
     );
   });
 
-  it("makes the same of one seed, more of the same with more copies, and others of another seed", () => {
-    const made = augmentTexts(texts, 5, 1);
-    expect(augmentTexts(texts, 10, 1).slice(0, made.length)).toEqual(made);
-    expect(augmentTexts(texts, 5, 2)).not.toEqual(made);
+  it("depends only on the seed, and extends the texts of fewer copies", () => {
+    const augmented = augmentTexts(texts, 5, 1);
+    expect(augmentTexts(texts, 10, 1).slice(0, augmented.length)).toEqual(augmented);
+    expect(augmentTexts(texts, 5, 2)).not.toEqual(augmented);
   });
 
-  it("drops, swaps, exchanges, misspells and splices", () => {
-    const made = augmentTexts(texts, 200, 1);
-    const ofWords = (text: string) => text.split(" ");
-    expect(made).toContain("what is balance my"); // swapped
-    expect(made).toContain("what is my"); // dropped
-    expect(made.some((text) => ofWords(text).some((word) => !words.has(word)))).toBe(true); // misspelt
-    expect(made.some((text) => text.includes("book") && text.includes("balance"))).toBe(true); // spliced, or exchanged
-    expect(made.every((text) => text.trim() === text && text !== "")).toBe(true);
+  it("drops, swaps, misspells and splices words", () => {
+    const augmented = augmentTexts(texts, 200, 1);
+    const [swapped, dropped] = ["what is balance my", "what is my"];
+    expect(augmented).toContain(swapped);
+    expect(augmented).toContain(dropped);
+    const words = augmented.flatMap((text) => text.split(" "));
+    const misspelled = words.filter((word) => !knownWords.has(word));
+    expect(misspelled.length).toBeGreaterThan(0);
+    const spliced = augmented.filter((text) => text.includes("book") && text.includes("balance"));
+    expect(spliced.length).toBeGreaterThan(0);
+    expect(augmented).toEqual(augmented.map((text) => text.trim()));
+    expect(augmented).not.toContain("");
   });
 
-  it("exchanges words for those that are alike, where it is told of some", () => {
-    const alike = new Map([["rome", ["oslo", "paris"]]]);
-    const towns = augmentTexts(texts, 100, 1, alike).filter((text) =>
+  it("replaces words by the given similar words", () => {
+    const similarWords = new Map([["rome", ["oslo", "paris"]]]);
+    const replaced = augmentTexts(texts, 100, 1, similarWords).filter((text) =>
       /\b(?:oslo|paris)\b/.test(text),
     );
-    expect(towns).toContain("book a flight to oslo");
-    expect(towns).toContain("book a flight to paris");
+    expect(replaced).toContain("book a flight to oslo");
+    expect(replaced).toContain("book a flight to paris");
     expect(augmentTexts(texts, 100, 1).some((text) => text.includes("oslo"))).toBe(false);
   });
 
-  it("makes nothing of no texts, and of no copies", () => {
+  it("returns nothing without texts, words or copies", () => {
     expect(augmentTexts([], 5, 1)).toEqual([]);
     expect(augmentTexts([{ text: "  " }], 5, 1)).toEqual([]);
     expect(augmentTexts(texts, 0, 1)).toEqual([]);

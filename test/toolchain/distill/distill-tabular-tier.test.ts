@@ -1,4 +1,4 @@
-// A graph on rows of numbers taught to a smaller one.
+// Distills a graph on rows of numbers into a smaller one.
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,12 +15,12 @@ import { encodeModel } from "../../bench/lib/onnx-writer.ts";
 const SECONDS = 1000;
 const [WIDTH, HIDDEN, OUTPUTS] = [3, 64, 4];
 const random = seededRandom(1);
-const numbers = (count: number, size = 1) =>
-  Float32Array.from({ length: count }, () => size * (2 * random() - 1));
+const randomNumbers = (count: number) =>
+  Float32Array.from({ length: count }, () => 2 * random() - 1);
 
-/** A random network with far more units than a student gets; its second column is a thousand times the others'. */
-function teacher(rows: number | string): Uint8Array {
-  const weights = numbers(WIDTH * HIDDEN).map((weight, index) =>
+/** Creates a random network with far more units than a student has. It expects a second column that is 1000 times larger. */
+function createTeacher(rows: number | string): Uint8Array {
+  const weights = randomNumbers(WIDTH * HIDDEN).map((weight, index) =>
     Math.floor(index / HIDDEN) === 1 ? weight / 1_000 : weight,
   );
   return encodeModel({
@@ -35,8 +35,8 @@ function teacher(rows: number | string): Uint8Array {
     ],
     initializers: {
       w1: { datatype: "FP32", shape: [WIDTH, HIDDEN], data: weights },
-      b1: { datatype: "FP32", shape: [HIDDEN], data: numbers(HIDDEN) },
-      w2: { datatype: "FP32", shape: [HIDDEN, OUTPUTS], data: numbers(HIDDEN * OUTPUTS) },
+      b1: { datatype: "FP32", shape: [HIDDEN], data: randomNumbers(HIDDEN) },
+      w2: { datatype: "FP32", shape: [HIDDEN, OUTPUTS], data: randomNumbers(HIDDEN * OUTPUTS) },
     },
   });
 }
@@ -47,7 +47,7 @@ async function writeTensorProject(
   graph: Uint8Array,
   inputs = [-1, WIDTH],
 ): Promise<string> {
-  const own = join(folder, name);
+  const projectFolder = join(folder, name);
   const tier = {
     id: "large",
     place: "region",
@@ -56,10 +56,10 @@ async function writeTensorProject(
     inputs: [{ name: "row", datatype: "FP32", shape: inputs }],
     outputs: [{ name: "answer", datatype: "FP32", shape: [-1, OUTPUTS] }],
   };
-  await mkdir(own);
-  await writeFile(join(own, "large.onnx"), graph);
+  await mkdir(projectFolder);
+  await writeFile(join(projectFolder, "large.onnx"), graph);
   await writeFile(
-    join(own, "model.json"),
+    join(projectFolder, "model.json"),
     JSON.stringify({
       schemaVersion: 1,
       model: "rows",
@@ -68,7 +68,7 @@ async function writeTensorProject(
       tiers: [tier],
     }),
   );
-  return own;
+  return projectFolder;
 }
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "edgetier-rows-"));
@@ -76,9 +76,9 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 
 const samples = Array.from({ length: 3_000 }, () => ({
-  row: numbers(WIDTH).map((value, column) => (column === 1 ? 1_000 * value : value)),
+  row: randomNumbers(WIDTH).map((value, column) => (column === 1 ? 1_000 * value : value)),
 }));
-const place = { id: "small", place: "edge", teacher: "large", replace: false } as const;
+const newTier = { id: "small", place: "edge", teacher: "large", replace: false } as const;
 const options: DistillTabularOptions = {
   seed: 1,
   epochs: 60,
@@ -91,84 +91,92 @@ const options: DistillTabularOptions = {
   dropout: 0,
   int8Epochs: 0,
 };
-const tools = { runner: createNodeRunner(), runtime: createNativeRuntime(), rounds: 1 };
+const context = { runner: createNodeRunner(), runtime: createNativeRuntime(), rounds: 1 };
 
 describe("distillTabularTier", () => {
-  it("makes a smaller tier that answers as the teacher does, rows in and numbers out", async () => {
-    const own = await writeTensorProject("logits", teacher("batch"));
-    const {
-      tier,
-      evaluations: judged,
-      trainingCount: learnt,
-      evaluationCount: judgedOn,
-    } = await distillTabularTier(await readProject(own), place, samples, undefined, options, tools);
-    expect(judged.map(({ name }) => name)).toEqual(["teacher", "fp32", "int8"]);
-    expect(judged[0]).toMatchObject({ agreement: 1, rSquared: 1, accuracy: undefined });
-    expect(judged[1]?.agreement).toBeGreaterThan(0.95);
-    expect(judged[2]?.agreement).toBeGreaterThan(0.93);
-    expect(learnt + judgedOn).toBe(samples.length);
-    await writeInsertedTier(own, tier);
-    const { project } = await readProject(own);
-    expect(
-      project.tiers.map(({ id, inputs, outputs }) => [id, inputs[0]?.shape, outputs[0]?.name]),
-    ).toEqual([
-      ["small", [-1, WIDTH], "answer"],
-      ["large", [-1, WIDTH], "answer"],
+  it("makes a smaller tier with the teacher's input and output, which agrees with it", async () => {
+    const projectFolder = await writeTensorProject("logits", createTeacher("batch"));
+    const { tier, evaluations, trainingCount, evaluationCount } = await distillTabularTier(
+      await readProject(projectFolder),
+      newTier,
+      samples,
+      undefined,
+      options,
+      context,
+    );
+    expect(evaluations).toMatchObject([
+      { name: "teacher", agreement: 1, rSquared: 1, accuracy: undefined },
+      { name: "fp32" },
+      { name: "int8" },
+    ]);
+    const [, fp32, int8] = evaluations;
+    expect(fp32?.agreement).toBeGreaterThan(0.95);
+    expect(int8?.agreement).toBeGreaterThan(0.93);
+    expect(trainingCount + evaluationCount).toBe(samples.length);
+    await writeInsertedTier(projectFolder, tier);
+    const { project } = await readProject(projectFolder);
+    expect(project.tiers).toMatchObject([
+      { id: "small", inputs: [{ shape: [-1, WIDTH] }], outputs: [{ name: "answer" }] },
+      { id: "large", inputs: [{ shape: [-1, WIDTH] }], outputs: [{ name: "answer" }] },
     ]);
   });
 
-  it("meets a teacher's numbers with the loss of squares", async () => {
-    const own = await writeTensorProject("numbers", teacher(1), [1, WIDTH]);
-    const { evaluations: judged, chosen } = await distillTabularTier(
-      await readProject(own),
-      place,
+  it("fits a teacher's numbers with the loss `squares`", async () => {
+    const projectFolder = await writeTensorProject("numbers", createTeacher(1), [1, WIDTH]);
+    const { evaluations, chosen } = await distillTabularTier(
+      await readProject(projectFolder),
+      newTier,
       samples,
       undefined,
       { ...options, loss: "squares", int8Epochs: 3 },
-      tools,
+      context,
     );
-    expect(judged[1]?.rSquared).toBeGreaterThan(0.97);
+    expect(evaluations[1]?.rSquared).toBeGreaterThan(0.97);
     expect(chosen).toMatch(/^int8/);
   });
+});
 
+describe("labels of rows", () => {
   it(
-    "hears labels, and judges by them",
+    "train the students and determine their accuracy",
     async () => {
-      const own = await writeTensorProject("labels", teacher("batch"));
-      const labelOf = (row: Float32Array) => Number((row[0] ?? 0) > 0);
-      const known = samples.map(({ row }) => ({ row, label: labelOf(row) }));
-      const { evaluations: judged } = await distillTabularTier(
-        await readProject(own),
-        place,
-        known,
-        known.slice(0, 500),
+      const projectFolder = await writeTensorProject("labels", createTeacher("batch"));
+      const labeled = samples.map(({ row }) => ({ row, label: Number((row[0] ?? 0) > 0) }));
+      const { evaluations } = await distillTabularTier(
+        await readProject(projectFolder),
+        newTier,
+        labeled,
+        labeled.slice(0, 500),
         { ...options, epochs: 20, alpha: 0 },
-        tools,
+        context,
       );
-      expect(judged.map(({ name }) => name)).toEqual([
+      expect(evaluations.map(({ name }) => name)).toEqual([
         "teacher",
         "fp32",
         "int8",
         "labels-fp32",
         "labels-int8",
       ]);
-      expect(judged[1]?.accuracy).toBeGreaterThan(0.95);
-      expect(judged[3]?.accuracy).toBeGreaterThan(0.95);
-      expect(judged[1]?.agreement).toBeLessThan(0.9);
+      const [, fp32, , labelsFp32] = evaluations;
+      expect(fp32?.accuracy).toBeGreaterThan(0.95);
+      expect(labelsFp32?.accuracy).toBeGreaterThan(0.95);
+      expect(fp32?.agreement).toBeLessThan(0.9);
     },
     60 * SECONDS,
   );
+});
 
-  it("refuses a teacher that takes something else", async () => {
-    const text = await readProject(join(import.meta.dirname, "../../../models/intent"));
+describe("a teacher of another task", () => {
+  it("is rejected", async () => {
+    const textProject = await readProject(join(import.meta.dirname, "../../../models/intent"));
     await expect(
       distillTabularTier(
-        text,
-        { ...place, teacher: "region-int8" },
+        textProject,
+        { ...newTier, teacher: "region-int8" },
         samples,
         undefined,
         options,
-        tools,
+        context,
       ),
     ).rejects.toMatchObject({ code: "not_distillable" });
   });

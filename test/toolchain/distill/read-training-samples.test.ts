@@ -14,14 +14,14 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 
 const limits = { maxBytes: 32 };
-async function file(name: string, lines: readonly string[]): Promise<string> {
+async function writeLines(name: string, lines: readonly string[]): Promise<string> {
   await writeFile(join(folder, name), lines.join("\n"));
   return join(folder, name);
 }
 
 describe("readTextSamples", () => {
-  it("reads lines with labels and without", async () => {
-    const path = await file("texts.jsonl", [
+  it("reads lines with and without labels", async () => {
+    const path = await writeLines("texts.jsonl", [
       '{"text": "yes"}',
       "",
       '{"text": "no", "label": "no", "more": 1}',
@@ -32,7 +32,7 @@ describe("readTextSamples", () => {
     ]);
   });
 
-  it("reads a folder, one text a file", async () => {
+  it("reads a folder with one text in each file", async () => {
     await mkdir(join(folder, "texts/deep"), { recursive: true });
     await writeFile(join(folder, "texts/b.txt"), "two");
     await writeFile(join(folder, "texts/deep/c.txt"), "three");
@@ -43,19 +43,19 @@ describe("readTextSamples", () => {
   });
 
   it.each([
-    ["what is no JSON", ["{"], "line 1"],
-    ["a line without a text", ['{"text": "a"}', '{"label": "a"}'], "line 2: text"],
-    ["a text that is too long", [JSON.stringify({ text: "a".repeat(33) })], "33 bytes"],
-    ["nothing", [], "there is none"],
-  ])("refuses %s", async (_, lines, message) => {
-    const path = await file("wrong.jsonl", lines);
+    ["a line that is not JSON", ["{"], /\bline 1\b/],
+    ["a line without a text", ['{"text": "a"}', '{"label": "a"}'], /\bline 2: text\b/],
+    ["a text that is too long", [JSON.stringify({ text: "a".repeat(33) })], /\b33 bytes\b/],
+    ["a file without samples", [], /\bno samples\b/],
+  ])("rejects %s", async (_, lines, value) => {
+    const path = await writeLines("wrong.jsonl", lines);
     await expect(readTextSamples(path, limits)).rejects.toMatchObject({
       code: "invalid_training_samples",
-      detail: expect.stringContaining(message),
+      detail: expect.stringMatching(value),
     });
   });
 
-  it("says what a file is missing", async () => {
+  it("rejects a missing file", async () => {
     await expect(readTextSamples(join(folder, "nowhere"), limits)).rejects.toMatchObject({
       code: "invalid_training_samples",
     });
@@ -63,30 +63,30 @@ describe("readTextSamples", () => {
 });
 
 describe("readTabularSamples", () => {
-  it("reads rows, with labels by name and by position", async () => {
-    const path = await file("rows.jsonl", [
+  it("reads rows with labels by name and by position", async () => {
+    const path = await writeLines("rows.jsonl", [
       '{"row": [1, 2]}',
       '{"row": [3, 4], "label": "no"}',
       '{"row": [5, 6], "label": 0}',
     ]);
     const rows = await readTabularSamples(path, 2, ["yes", "no"]);
-    expect(rows.map(({ row, label }) => [[...row], label])).toEqual([
-      [[1, 2], undefined],
-      [[3, 4], 1],
-      [[5, 6], 0],
+    expect(rows).toEqual([
+      { row: Float32Array.of(1, 2), label: undefined },
+      { row: Float32Array.of(3, 4), label: 1 },
+      { row: Float32Array.of(5, 6), label: 0 },
     ]);
   });
 
   it.each([
-    ["a row of another width", '{"row": [1]}', "a row has 1 numbers, and the teacher takes 2"],
-    ["a label that is not there", '{"row": [1, 2], "label": "maybe"}', "maybe"],
-    ["what is no number", '{"row": ["1", 2]}', "row.0"],
-    ["a number that FP32 has not", '{"row": [1e300, 2]}', "not finite"],
-  ])("refuses %s", async (_, line, message) => {
-    const path = await file("wrong-rows.jsonl", [line]);
+    ["a row of another width", '{"row": [1]}', /\b1 number.*\b2\b/],
+    ["an unknown label", '{"row": [1, 2], "label": "maybe"}', /"maybe"/],
+    ["a string in a row", '{"row": ["1", 2]}', /\brow\.0\b/],
+    ["a number beyond the range of FP32", '{"row": [1e300, 2]}', /\bfinite\b/],
+  ])("rejects %s", async (_, line, value) => {
+    const path = await writeLines("wrong-rows.jsonl", [line]);
     await expect(readTabularSamples(path, 2, ["yes", "no"])).rejects.toMatchObject({
       code: "invalid_training_samples",
-      detail: expect.stringContaining(message),
+      detail: expect.stringMatching(value),
     });
   });
 });

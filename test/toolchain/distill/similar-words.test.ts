@@ -3,8 +3,8 @@ import { findSimilarWords } from "../../../src/toolchain/distill/similar-words.t
 import type { Teacher } from "../../../src/toolchain/distill/teacher.ts";
 import type { TextInput } from "../../../src/tasks/task.ts";
 
-/** Knows towns by its first logit, fruits by the second, and function words by the third. */
-const KNOWN: Readonly<Record<string, readonly number[]>> = {
+/** Logits by word: towns have a large first logit, fruits a large second one, and function words a large third one. */
+const LOGITS_BY_WORD: Readonly<Record<string, readonly number[]>> = {
   rome: [9, 1, 5],
   paris: [8, 1, 5],
   oslo: [9, 2, 5],
@@ -17,24 +17,24 @@ const teacher: Teacher<TextInput> = {
   outputs: 3,
   encodeInput: ({ text }) => new TextEncoder().encode(text),
   predict: async (inputs) =>
-    Float32Array.from(inputs.flatMap(({ text }) => KNOWN[text] ?? [5, 5, 5])),
+    Float32Array.from(inputs.flatMap(({ text }) => LOGITS_BY_WORD[text] ?? [5, 5, 5])),
 };
 
 describe("findSimilarWords", () => {
-  it("finds the words that the teacher answers alike, also such that no sample has", async () => {
-    const alike = await findSimilarWords(
+  it("finds words with similar logits, including words outside the samples", async () => {
+    const similarWords = await findSimilarWords(
       teacher,
       ["rome", "apple", "the"],
       ["paris", "oslo", "pear", "rome"],
     );
-    expect(new Set(alike.get("rome"))).toEqual(new Set(["paris", "oslo"]));
-    expect(alike.get("apple")).toEqual(["pear"]);
-    expect(alike.has("the")).toBe(false);
+    expect(new Set(similarWords.get("rome"))).toEqual(new Set(["paris", "oslo"]));
+    expect(similarWords.get("apple")).toEqual(["pear"]);
+    expect(similarWords.has("the")).toBe(false);
   });
 
-  it("names the nearest first, and not too many", async () => {
-    const others = Array.from({ length: 30 }, (_, index) => `town${index}`);
-    const towns: Teacher<TextInput> = {
+  it("returns at most 8 words, the nearest first", async () => {
+    const vocabulary = Array.from({ length: 30 }, (_, index) => `town${index}`);
+    const townTeacher: Teacher<TextInput> = {
       ...teacher,
       predict: async (inputs) =>
         Float32Array.from(
@@ -43,8 +43,8 @@ describe("findSimilarWords", () => {
           ),
         ),
     };
-    const alike = await findSimilarWords(towns, ["town", "the"], others);
-    expect(alike.get("town")?.slice(0, 2)).toEqual(["town0", "town1"]);
-    expect(alike.get("town")?.length).toBe(8);
+    const similarWords = await findSimilarWords(townTeacher, ["town", "the"], vocabulary);
+    expect(similarWords.get("town")?.slice(0, 2)).toEqual(["town0", "town1"]);
+    expect(similarWords.get("town")?.length).toBe(8);
   });
 });

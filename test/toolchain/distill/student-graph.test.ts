@@ -1,4 +1,4 @@
-// Students as graphs, held to the numbers that training sees.
+// Graphs of students, compared with the values of the training code.
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -22,11 +22,12 @@ import { forwardLayers, initDenseLayers } from "../../../src/toolchain/train/den
 import { standardize, fitStandardization } from "../../../src/toolchain/train/standardize.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 const runtime = createNativeRuntime({ intraOpThreads: 1 });
 const [ROWS, WIDTH] = [512, 4];
 
-async function outputOf(
+async function runGraph(
   graph: Uint8Array,
   inputs: NamedTensors,
   name: string,
@@ -34,7 +35,7 @@ async function outputOf(
   const session = await runtime.createSession(graph);
   const output = (await session.run(inputs))[name];
   await session.dispose();
-  if (output?.datatype !== "FP32") throw new TypeError(`${name} is no FP32`);
+  if (output?.datatype !== "FP32") throw new TypeError(`${name} is not FP32`);
   return output.data;
 }
 
@@ -47,15 +48,15 @@ const idsTensor = (
   return { ids: { datatype: "INT32", shape: [samples.length, width], data } };
 };
 
-function textStudent(hidden: readonly number[]) {
+function createTextStudentParts(hidden: readonly number[]) {
   const random = seededRandom(5);
   const table = randomEmbeddings(ROWS, WIDTH, 0.5, random);
   return { table, layers: initDenseLayers([WIDTH, ...hidden, 3], random) };
 }
 
 describe("buildEmbeddingBagGraph", () => {
-  it("gives what training computes, however far rows are padded", async () => {
-    const { table, layers } = textStudent([7]);
+  it("computes the values of training, regardless of padding", async () => {
+    const { table, layers } = createTextStudentParts([7]);
     const graph = serializeModel(buildEmbeddingBagGraph(table, WIDTH, layers, "logits"));
     await fc.assert(
       fc.asyncProperty(
@@ -73,22 +74,22 @@ describe("buildEmbeddingBagGraph", () => {
             rows,
             Math.random,
           );
-          const wanted = forwardLayers(layers, rows);
-          const logits = await outputOf(graph, idsTensor(samples, width), "logits");
-          expect(logits.length).toBe(wanted.length);
+          const expected = forwardLayers(layers, rows);
+          const logits = await runGraph(graph, idsTensor(samples, width), "logits");
+          expect(logits.length).toBe(expected.length);
           logits.forEach((value, index) =>
-            expect(value).toBeCloseTo(wanted[index] ?? Number.NaN, 3),
+            expect(value).toBeCloseTo(expected[index] ?? Number.NaN, 3),
           );
         },
       ),
-      { numRuns: 20 },
+      { numRuns: propertyRuns(20) },
     );
   });
 
   it.each([[[]], [[7]], [[7, 5]]])(
-    "is quantised whole, table and layers, with hidden layers %j",
+    "can be quantized entirely, both table and layers, with hidden layers %j",
     async (hidden) => {
-      const { table, layers } = textStudent(hidden);
+      const { table, layers } = createTextStudentParts(hidden);
       const model = buildEmbeddingBagGraph(table, WIDTH, layers, "logits");
       const random = seededRandom(9);
       const samples = Array.from({ length: 64 }, () =>
@@ -100,11 +101,9 @@ describe("buildEmbeddingBagGraph", () => {
       expect(int8.byteLength).toBeLessThan(fp32.byteLength);
       const errors: number[] = [];
       for (const inputs of samples) {
-        const [wanted, logits] = [
-          await outputOf(fp32, inputs, "logits"),
-          await outputOf(int8, inputs, "logits"),
-        ];
-        errors.push(...logits.map((value, index) => Math.abs(value - (wanted[index] ?? 0))));
+        const expected = await runGraph(fp32, inputs, "logits");
+        const logits = await runGraph(int8, inputs, "logits");
+        errors.push(...logits.map((value, index) => Math.abs(value - (expected[index] ?? 0))));
       }
       expect(errors.reduce((sum, error) => sum + error, 0) / errors.length).toBeLessThan(0.02);
     },
@@ -112,21 +111,21 @@ describe("buildEmbeddingBagGraph", () => {
 });
 
 describe("buildTabularGraph", () => {
-  it("standardises its rows, and names input and output as asked", async () => {
+  it("standardizes its rows, with the given names of input and output", async () => {
     const random = seededRandom(1);
     const rows = Float32Array.from(
       { length: 20 * 3 },
       (_, index) => random() * 10 ** (2 * (index % 3)),
     );
-    const standard = fitStandardization(rows, 3);
+    const standardization = fitStandardization(rows, 3);
     const layers = initDenseLayers([3, 5, 2], random);
-    const answers = await outputOf(
-      serializeModel(buildTabularGraph(standard, layers, "x", "y")),
+    const outputs = await runGraph(
+      serializeModel(buildTabularGraph(standardization, layers, "x", "y")),
       { x: { datatype: "FP32", shape: [20, 3], data: rows } },
       "y",
     );
-    const wanted = forwardLayers(layers, standardize(rows, standard));
-    answers.forEach((value, index) => expect(value).toBeCloseTo(wanted[index] ?? Number.NaN, 4));
-    expect(answers.length).toBe(40);
+    const expected = forwardLayers(layers, standardize(rows, standardization));
+    outputs.forEach((value, index) => expect(value).toBeCloseTo(expected[index] ?? Number.NaN, 4));
+    expect(outputs.length).toBe(40);
   });
 });

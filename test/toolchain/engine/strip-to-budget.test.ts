@@ -1,4 +1,4 @@
-// What a size budget is spent on: which functions are kept beyond those that were entered.
+// Size budgets: which functions are kept beyond the entered ones.
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { computeCallClosure } from "../../../src/toolchain/engine/call-closure.ts";
@@ -6,18 +6,18 @@ import { stripToBudget } from "../../../src/toolchain/engine/strip-to-budget.ts"
 import { parseWasmModule, type WasmModule } from "../../../src/toolchain/engine/wasm-module.ts";
 import { assemble } from "../../support/small-wasm-module.ts";
 
-/** What a function calls, and of how many instructions its body is beside. */
-interface Sketch {
+/** A function of a test module: its calls and its further instructions. */
+interface FunctionSpec {
   readonly calls?: readonly string[];
   readonly nops?: number;
-  /** Stores of other numbers each time, which gzip cannot shorten. */
+  /** Stores of different numbers, which gzip cannot compress. */
   readonly stores?: number;
 }
 
-/** Only `root` is exported: another function stays if it is kept and called. */
-function moduleOf(sketches: Readonly<Record<string, Sketch>>) {
-  const names = ["imported", ...Object.keys(sketches)];
-  const functions = Object.entries(sketches).map(([name, { calls = [], nops = 0, stores = 0 }]) => {
+/** Builds a module that exports only `root`, so that another function stays only if it is kept and called. */
+function buildModule(specs: Readonly<Record<string, FunctionSpec>>) {
+  const names = ["imported", ...Object.keys(specs)];
+  const functions = Object.entries(specs).map(([name, { calls = [], nops = 0, stores = 0 }]) => {
     const numbers = Array.from(
       { length: stores },
       (_, index) =>
@@ -30,48 +30,58 @@ function moduleOf(sketches: Readonly<Record<string, Sketch>>) {
       `(module (import "e" "imported" (func $imported)) (import "e" "m" (memory 1 2)) (table (export "table") 1 1 funcref) (export "root" (func $root)) ${functions.join("\n")})`,
     ),
   );
-  const number = (name: string) => names.indexOf(name);
+  const indexOf = (name: string) => names.indexOf(name);
   return {
     module,
-    number,
-    sizeOf: (name: string) => module.functionBodies[number(name) - 1]?.byteLength ?? 0,
-    keptOf: (keep: ReadonlySet<number>) => names.filter((name) => keep.has(number(name))),
+    indexOf,
+    sizeOf: (name: string) => module.functionBodies[indexOf(name) - 1]?.byteLength ?? 0,
+    namesOf: (indices: ReadonlySet<number>) => names.filter((name) => indices.has(indexOf(name))),
   };
 }
 
+const callGraph = buildModule({
+  root: { calls: ["imported", "large", "small", "root", "small"] },
+  small: { calls: ["far", "large"], nops: 10 },
+  large: { calls: ["farSmall"], nops: 1000 },
+  far: { calls: ["further"], nops: 100 },
+  farSmall: { nops: 50 },
+  further: { nops: 2 },
+  unrelated: { calls: ["root"] },
+});
+const computeClosure = (spareBytes: number, entered = ["root"]) => {
+  const { keepFunctions, ...counts } = computeCallClosure(
+    callGraph.module,
+    new Set(entered.map(callGraph.indexOf)),
+    spareBytes,
+  );
+  return { kept: callGraph.namesOf(keepFunctions), ...counts };
+};
 describe("computeCallClosure", () => {
-  const sketches = {
-    root: { calls: ["imported", "large", "small", "root", "small"] },
-    small: { calls: ["far", "large"], nops: 10 },
-    large: { calls: ["farSmall"], nops: 1000 },
-    far: { calls: ["further"], nops: 100 },
-    farSmall: { nops: 50 },
-    further: { nops: 2 },
-    unrelated: { calls: ["root"] },
-  };
-  const { module, number, sizeOf, keptOf } = moduleOf(sketches);
-  const close = (spareBytes: number, entered = ["root"]) => {
-    const { keepFunctions: keep, ...rest } = computeCallClosure(
-      module,
-      new Set(entered.map(number)),
-      spareBytes,
-    );
-    return { kept: keptOf(keep), ...rest };
-  };
+  const { sizeOf } = callGraph;
 
-  it("keeps what was entered, imports left out, and counts what it has no room for", () => {
-    expect(close(0)).toEqual({ kept: ["root"], enteredCount: 1, calleeCount: 0, omittedCount: 2 });
-    expect(close(0, ["imported", "unrelated", "far"])).toEqual({
+  it("keeps entered functions without imports, and counts those that do not fit", () => {
+    expect(computeClosure(0)).toEqual({
+      kept: ["root"],
+      enteredCount: 1,
+      calleeCount: 0,
+      omittedCount: 2,
+    });
+    expect(computeClosure(0, ["imported", "unrelated", "far"])).toEqual({
       kept: ["far", "unrelated"],
       enteredCount: 2,
       calleeCount: 0,
       omittedCount: 2,
     });
-    expect(close(0, [])).toEqual({ kept: [], enteredCount: 0, calleeCount: 0, omittedCount: 0 });
+    expect(computeClosure(0, [])).toEqual({
+      kept: [],
+      enteredCount: 0,
+      calleeCount: 0,
+      omittedCount: 0,
+    });
   });
 
-  it("adds what they call, what that calls, and so on, while there is room", () => {
-    expect(close(1_000_000)).toEqual({
+  it("adds callees, their callees, and so on, within the budget", () => {
+    expect(computeClosure(1_000_000)).toEqual({
       kept: ["root", "small", "large", "far", "farSmall", "further"],
       enteredCount: 1,
       calleeCount: 5,
@@ -79,58 +89,65 @@ describe("computeCallClosure", () => {
     });
   });
 
-  it("takes the smallest first", () => {
-    expect(close(sizeOf("small"))).toMatchObject({ kept: ["root", "small"] });
-    expect(close(sizeOf("small") - 1)).toMatchObject({ kept: ["root"], omittedCount: 2 });
-    expect(close(sizeOf("small") + sizeOf("large"))).toMatchObject({
+  it("adds the smallest callees first", () => {
+    expect(computeClosure(sizeOf("small"))).toMatchObject({ kept: ["root", "small"] });
+    expect(computeClosure(sizeOf("small") - 1)).toMatchObject({ kept: ["root"], omittedCount: 2 });
+    expect(computeClosure(sizeOf("small") + sizeOf("large"))).toMatchObject({
       kept: ["root", "small", "large"],
     });
   });
 
-  it("takes the nearest before the smallest", () => {
-    const beside = sizeOf("small") + sizeOf("large");
+  it("adds the nearest callees before the smallest", () => {
+    const directCallees = sizeOf("small") + sizeOf("large");
     expect(sizeOf("further")).toBeLessThan(sizeOf("small"));
-    expect(close(beside + sizeOf("further"))).toMatchObject({ kept: ["root", "small", "large"] }); // the way to `further` leads through `far`
-    expect(close(beside + sizeOf("farSmall"))).toMatchObject({
+    // The path to `further` leads through `far`, which does not fit.
+    expect(computeClosure(directCallees + sizeOf("further"))).toMatchObject({
+      kept: ["root", "small", "large"],
+    });
+    expect(computeClosure(directCallees + sizeOf("farSmall"))).toMatchObject({
       kept: ["root", "small", "large", "farSmall"],
     });
-    expect(close(sizeOf("small") + sizeOf("far") + sizeOf("further"))).toEqual({
+    expect(computeClosure(sizeOf("small") + sizeOf("far") + sizeOf("further"))).toEqual({
       kept: ["root", "small", "far", "further"],
       enteredCount: 1,
       calleeCount: 3,
       omittedCount: 1,
     });
   });
+});
 
-  it("leaves alone what dispatchers call, those that were entered and those that were called", () => {
-    const dispatching = (nops: number) => {
-      const one = moduleOf({
-        root: { calls: ["plain", "dispatcher"] },
-        dispatcher: { calls: ["forOtherTypes"], nops },
-        plain: {},
-        forOtherTypes: {},
-      });
-      return {
-        size: one.sizeOf("dispatcher"),
-        kept: (...entered: string[]) =>
-          one.keptOf(
-            computeCallClosure(one.module, new Set(entered.map(one.number)), 1_000_000)
-              .keepFunctions,
-          ),
-      };
+describe("computeCallClosure with dispatchers", () => {
+  const buildDispatching = (nops: number) => {
+    const { module, indexOf, sizeOf, namesOf } = buildModule({
+      root: { calls: ["plain", "dispatcher"] },
+      dispatcher: { calls: ["forOtherTypes"], nops },
+      plain: {},
+      forOtherTypes: {},
+    });
+    return {
+      size: sizeOf("dispatcher"),
+      keep: (...entered: string[]) =>
+        namesOf(computeCallClosure(module, new Set(entered.map(indexOf)), 1_000_000).keepFunctions),
     };
-    const overhead = dispatching(0).size;
-    const [below, at] = [dispatching(65_535 - overhead), dispatching(65_536 - overhead)];
-    expect([below.size, at.size]).toEqual([65_535, 65_536]);
-    expect([below.kept("root"), at.kept("root")]).toEqual([
-      ["root", "dispatcher", "plain", "forOtherTypes"],
-      ["root", "dispatcher", "plain"],
-    ]);
-    expect([below.kept("dispatcher"), at.kept("dispatcher")]).toEqual([
-      ["dispatcher", "forOtherTypes"],
-      ["dispatcher"],
-    ]);
-    expect(at.kept("root", "dispatcher", "forOtherTypes")).toEqual([
+  };
+  const overhead = buildDispatching(0).size;
+  const belowLimit = buildDispatching(65_535 - overhead);
+  const atLimit = buildDispatching(65_536 - overhead);
+
+  it("adds the callees of a function below the size of a dispatcher", () => {
+    expect(belowLimit.size).toBe(65_535);
+    expect(belowLimit.keep("root")).toEqual(["root", "dispatcher", "plain", "forOtherTypes"]);
+    expect(belowLimit.keep("dispatcher")).toEqual(["dispatcher", "forOtherTypes"]);
+  });
+
+  it("adds no callees of a dispatcher, whether it was entered or called", () => {
+    expect(atLimit.size).toBe(65_536);
+    expect(atLimit.keep("root")).toEqual(["root", "dispatcher", "plain"]);
+    expect(atLimit.keep("dispatcher")).toEqual(["dispatcher"]);
+  });
+
+  it("keeps entered callees of a dispatcher", () => {
+    expect(atLimit.keep("root", "dispatcher", "forOtherTypes")).toEqual([
       "root",
       "dispatcher",
       "plain",
@@ -140,8 +157,8 @@ describe("computeCallClosure", () => {
 });
 
 describe("stripToBudget", () => {
-  /** Each needs a larger step of the spare bytes than those before it. */
-  const { module, number, keptOf, sizeOf } = moduleOf({
+  /** Each function needs a larger step of spare bytes than the previous one. */
+  const { module, indexOf, namesOf, sizeOf } = buildModule({
     root: { calls: ["a", "b", "c", "d", "e"], stores: 1 },
     a: { stores: 300 },
     b: { stores: 650 },
@@ -149,30 +166,30 @@ describe("stripToBudget", () => {
     d: { stores: 2600 },
     e: { stores: 5200 },
   });
-  const fit = (target: WasmModule, maxGzipBytes: number) =>
+  const fitTo = (target: WasmModule, maxGzipBytes: number) =>
     stripToBudget(
       target,
-      new Set([number("root")]),
+      new Set([indexOf("root")]),
       { emptiedExports: [], globalValues: [] },
       maxGzipBytes,
     );
-  const widest = fit(module, 1_000_000);
+  const widest = fitTo(module, 1_000_000);
 
-  it("takes all there is where the budget allows it", () => {
-    expect(keptOf(widest.keepFunctions)).toEqual(["root", "a", "b", "c", "d", "e"]);
+  it("keeps all callees if the budget allows it", () => {
+    expect(namesOf(widest.keepFunctions)).toEqual(["root", "a", "b", "c", "d", "e"]);
     expect(widest.gzipBytes).toBe(gzipSync(widest.wasm, { level: 9 }).byteLength);
     expect(parseWasmModule(widest.wasm).functionBodies).toHaveLength(6);
   });
 
-  it("takes the largest spare that fits: at the size itself, not one byte below it", () => {
+  it("chooses the largest spare size that fits the budget, to the byte", () => {
     const steps = [widest];
-    for (let last = widest; keptOf(last.keepFunctions).length > 1; steps.push(last)) {
-      expect(fit(module, last.gzipBytes).gzipBytes).toBe(last.gzipBytes);
-      const tighter = fit(module, last.gzipBytes - 1);
+    for (let last = widest; namesOf(last.keepFunctions).length > 1; steps.push(last)) {
+      expect(fitTo(module, last.gzipBytes).gzipBytes).toBe(last.gzipBytes);
+      const tighter = fitTo(module, last.gzipBytes - 1);
       expect(tighter.gzipBytes).toBeLessThan(last.gzipBytes);
       last = tighter;
     }
-    expect(steps.map(({ keepFunctions: keep }) => keptOf(keep).slice(1).join(""))).toEqual([
+    expect(steps.map(({ keepFunctions }) => namesOf(keepFunctions).slice(1).join(""))).toEqual([
       "abcde",
       "abcd",
       "abc",
@@ -189,10 +206,10 @@ describe("stripToBudget", () => {
     ]);
   });
 
-  it("keeps what was entered even where that is beyond the budget", () => {
-    const least = fit(module, 1);
-    expect(keptOf(least.keepFunctions)).toEqual(["root"]);
-    expect(least.gzipBytes).toBeGreaterThan(1);
-    expect(parseWasmModule(least.wasm).functionBodies).toHaveLength(1);
+  it("keeps entered functions even if they exceed the budget", () => {
+    const smallest = fitTo(module, 1);
+    expect(namesOf(smallest.keepFunctions)).toEqual(["root"]);
+    expect(smallest.gzipBytes).toBeGreaterThan(1);
+    expect(parseWasmModule(smallest.wasm).functionBodies).toHaveLength(1);
   });
 });

@@ -1,5 +1,5 @@
-// WebAssembly binaries taken apart and put together, instrumented, and cut: the real engine comes back byte for byte, a
-// small one does what it should.
+// WebAssembly modules: parsing, encoding, instrumenting and stripping. The real engine is reproduced byte for byte, and a
+// small module runs as expected.
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -28,14 +28,17 @@ import {
   instantiateSmallModule,
   type SmallWasmInstance,
 } from "../../support/small-wasm-module.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 const sha256 = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex");
 const wasm = assemble();
-const valueOf = (engine: SmallWasmInstance, name: string): unknown =>
+/** Export that initializes memory. */
+const INITIALIZER = "initialize";
+const readGlobal = (engine: SmallWasmInstance, name: string): unknown =>
   (engine.exports[name] as WebAssembly.Global).value;
 
-describe("a module that is parsed and encoded", () => {
-  it("is the same, byte by byte: onnxruntime-web's engine, and the one made of it", async () => {
+describe("parseWasmModule and encodeWasmModule", () => {
+  it("reproduces onnxruntime-web's engine, and the full engine made of it", async () => {
     const { sha256: prepared } = await prepareEngine({ outDir: ENGINE_FOLDER });
     expect(
       sha256(encodeWasmModule(parseWasmModule(await readFile(join(ENGINE_FOLDER, "engine.wasm"))))),
@@ -46,7 +49,7 @@ describe("a module that is parsed and encoded", () => {
     expect(sha256(encodeWasmModule(parseWasmModule(original)))).toBe(sha256(original));
   }, 60_000);
 
-  it("is the same for slots with gaps, negative numbers, passive data and a start function", () => {
+  it("reproduces slots with gaps, negative numbers, passive data and a start function", () => {
     const module = parseWasmModule(wasm);
     expect(module).toMatchObject({
       importedFunctionCount: 1,
@@ -71,35 +74,33 @@ describe("a module that is parsed and encoded", () => {
     expect(Buffer.from(encodeWasmModule(module)).equals(wasm)).toBe(true);
   });
 
-  it("has the memory limits that it is given", async () => {
+  it("has changed memory limits", async () => {
     const module = parseWasmModule(wasm);
     const smaller = encodeWasmModule({ ...module, memory: { ...module.memory, initialPages: 1 } });
     await expect(instantiateSmallModule(wasm, 1)).rejects.toThrow(WebAssembly.LinkError);
     expect((await instantiateSmallModule(smaller, 1)).call("sum", 4)).toBe(10);
   });
+});
 
+describe("parseWasmModule", () => {
   it.each([
-    ["cut off", wasm.subarray(0, wasm.byteLength - 1), "ends too early"],
-    ["without a memory", assemble("(module (table 1 1 funcref))"), "imports no memory"],
+    ["a truncated module", wasm.subarray(0, wasm.byteLength - 1), /truncated/],
+    ["a module without a memory", assemble("(module (table 1 1 funcref))"), /memory/],
+    ["a memory without a maximum", assemble('(module (import "e" "m" (memory 1)))'), /limits.* 0/],
     [
-      "with a memory that has no maximum",
-      assemble('(module (import "e" "m" (memory 1)))'),
-      "memory limits of form 0",
-    ],
-    [
-      "with an imported global",
+      "an imported global",
       assemble('(module (import "e" "m" (memory 1 2)) (import "e" "g" (global i32)))'),
-      "imports of kind 3",
+      /kind 3/,
     ],
-    ["without a table", assemble('(module (import "e" "m" (memory 1 2)))'), "exactly one table"],
+    ["a module without a table", assemble('(module (import "e" "m" (memory 1 2)))'), /table/],
     [
-      "with a wide global",
+      "a 64-bit global",
       assemble(
         '(module (import "e" "m" (memory 1 2)) (table 1 1 funcref) (global i64 (i64.const 1)) (export "g" (global 0)))',
       ),
-      "globals must be i32",
+      /i32/,
     ],
-  ])("is refused %s", (_what, bytes, reason) => {
+  ])("rejects %s", (_name, bytes, reason) => {
     expect(() => parseWasmModule(bytes)).toThrow(reason);
   });
 });
@@ -112,53 +113,52 @@ describe("an instrumented module", () => {
       ENTRY_FLAGS_OFFSET / 65_536 + 1,
     );
   });
-  const flags = () => new Uint8Array(engine.memory.buffer, ENTRY_FLAGS_OFFSET, 65_536);
-  const entered = () =>
-    [...flags().entries()].flatMap(([number, flag]) =>
+  const readFlags = () => new Uint8Array(engine.memory.buffer, ENTRY_FLAGS_OFFSET, 65_536);
+  const enteredFunctions = () =>
+    [...readFlags().entries()].flatMap(([number, flag]) =>
       flag === 0 ? [] : [functionNameOf(number)],
     );
 
-  it("notes exactly the functions that were entered, by their numbers", () => {
-    expect(entered()).toEqual(["begin"]);
-    flags().fill(0);
+  it("records exactly the functions that were entered, by their indices", () => {
+    expect(enteredFunctions()).toEqual(["begin"]);
+    readFlags().fill(0);
     expect(engine.call("direct", -5)).toBe(5);
-    expect(entered()).toEqual(["direct"]);
-    expect([engine.call("choose", 2, 6, 7), engine.call("sum", 4)]).toEqual([42, 10]);
-    expect(entered()).toEqual(["multiply", "choose", "direct", "sum"]);
+    expect(enteredFunctions()).toEqual(["direct"]);
+    expect(engine.call("choose", 2, 6, 7)).toBe(42);
+    expect(engine.call("sum", 4)).toBe(10);
+    expect(enteredFunctions()).toEqual(["multiply", "choose", "direct", "sum"]);
     expect(engine.call("direct", 5)).toBe(100);
-    expect(entered()).toEqual(["multiply", "choose", "triple", "direct", "switch", "sum"]);
+    expect(enteredFunctions()).toEqual(["multiply", "choose", "triple", "direct", "switch", "sum"]);
     expect(engine.call("lanes", 5)).toBe(30);
-    expect(entered()).toContain("lanes");
+    expect(enteredFunctions()).toContain("lanes");
   });
 
   it("exports its mutable globals", () => {
     engine.call("stackSet", 8192);
-    expect([0, 1].map((index) => valueOf(engine, globalExportName(index)))).toEqual([
-      8192, -70_000,
-    ]);
+    expect(readGlobal(engine, globalExportName(0))).toBe(8192);
+    expect(readGlobal(engine, globalExportName(1))).toBe(-70_000);
     expect(engine.exports[globalExportName(2)]).toBeUndefined();
   });
 });
 
-describe("a cut module", () => {
-  const kept = ["multiply", "choose", "direct", "sometimes", "switch", "sum", "lanes", "globals"];
-  const plan = {
-    keepFunctions: functionIndexesOf(...kept),
-    emptiedExports: ["initialise"],
-    globalValues: [8192, -5],
-  };
-  let module: WasmModule;
-  let shortened: Uint8Array<ArrayBuffer>;
-  let full: SmallWasmInstance;
-  let engine: SmallWasmInstance;
-  beforeAll(async () => {
-    module = parseWasmModule(wasm);
-    shortened = stripFunctions(module, plan);
-    full = await instantiateSmallModule(wasm, 2);
-    engine = await instantiateSmallModule(shortened, 1);
-  });
+const kept = ["multiply", "choose", "direct", "sometimes", "switch", "sum", "lanes", "globals"];
+const plan = {
+  keepFunctions: functionIndexesOf(...kept),
+  emptiedExports: [INITIALIZER],
+  globalValues: [8192, -5],
+};
+let module: WasmModule;
+let stripped: Uint8Array<ArrayBuffer>;
+let fullInstance: SmallWasmInstance;
+beforeAll(async () => {
+  module = parseWasmModule(wasm);
+  stripped = stripFunctions(module, plan);
+  fullInstance = await instantiateSmallModule(wasm, 2);
+});
 
-  it("gives the results of the full one", () => {
+describe("a stripped module", () => {
+  it("gives the results of the full module", async () => {
+    const engine = await instantiateSmallModule(stripped, 1);
     const number = fc.integer({ min: -1000, max: 1000 });
     const calls: [name: string, ...parameters: fc.Arbitrary<number>[]][] = [
       ["choose", fc.constant(2), number, number],
@@ -173,66 +173,64 @@ describe("a cut module", () => {
     );
     fc.assert(
       fc.property(call, ([name, parameters]) => {
-        expect(engine.call(name, ...parameters)).toBe(full.call(name, ...parameters));
+        expect(engine.call(name, ...parameters)).toBe(fullInstance.call(name, ...parameters));
       }),
-      { numRuns: 500 },
+      { numRuns: propertyRuns(500) },
     );
   });
 
-  it("traps where it would call a function that was cut, and tells its number in the full one", async () => {
+  it("begins with the planned globals, and keeps the others", async () => {
+    expect(fullInstance.call("globals")).toBe(4096 - 70_000 + 7);
+    expect((await instantiateSmallModule(stripped, 1)).call("globals")).toBe(8192 - 5 + 7);
+  });
+});
+
+describe("a trap of a stripped module", () => {
+  it("reports the index of a stripped function that is called directly", async () => {
     for (const name of ["direct", "sometimes"]) {
-      const fresh = await instantiateSmallModule(shortened, 1);
-      expect(valueOf(fresh, STRIPPED_FUNCTION_EXPORT)).toBe(-1);
+      const fresh = await instantiateSmallModule(stripped, 1);
+      expect(readGlobal(fresh, STRIPPED_FUNCTION_EXPORT)).toBe(-1);
       expect(() => fresh.call(name, 5)).toThrow(WebAssembly.RuntimeError);
       expect(functionIndexesOf("triple")).toEqual(
-        new Set([valueOf(fresh, STRIPPED_FUNCTION_EXPORT)]),
+        new Set([readGlobal(fresh, STRIPPED_FUNCTION_EXPORT)]),
       );
       expect(fresh.loggedValues).toEqual([]);
     }
   });
 
-  it("traps where it would call one through the table, whose slot is null and is told", async () => {
-    const fresh = await instantiateSmallModule(shortened, 1);
+  it("reports the slot of a stripped function that is called through the table", async () => {
+    const fresh = await instantiateSmallModule(stripped, 1);
     const table = fresh.exports["table"] as WebAssembly.Table;
-    expect(Array.from({ length: 8 }, (_, slot) => table.get(slot) === null)).toEqual([
-      true,
-      true,
-      false,
-      true,
-      true,
-      true,
-      true,
-      true,
-    ]);
-    expect(valueOf(fresh, LATEST_SLOT_EXPORT)).toBe(-1);
+    const usedSlots = Array.from({ length: 8 }, (_, slot) => slot).filter(
+      (slot) => table.get(slot) !== null,
+    );
+    expect(usedSlots).toEqual([2]);
+    expect(readGlobal(fresh, LATEST_SLOT_EXPORT)).toBe(-1);
     expect(() => fresh.call("choose", 5, 6, 7)).toThrow(WebAssembly.RuntimeError);
-    expect([valueOf(fresh, LATEST_SLOT_EXPORT), valueOf(fresh, STRIPPED_FUNCTION_EXPORT)]).toEqual([
-      5, -1,
-    ]);
+    expect(readGlobal(fresh, LATEST_SLOT_EXPORT)).toBe(5);
+    expect(readGlobal(fresh, STRIPPED_FUNCTION_EXPORT)).toBe(-1);
     expect(fresh.call("choose", 2, 6, 7)).toBe(42);
-    expect(valueOf(fresh, LATEST_SLOT_EXPORT)).toBe(2);
+    expect(readGlobal(fresh, LATEST_SLOT_EXPORT)).toBe(2);
   });
 
-  it("traps in an export that was cut", () => {
+  it("reports the index of a stripped export", async () => {
+    const engine = await instantiateSmallModule(stripped, 1);
     expect(() => engine.call("stackSet", 1)).toThrow(WebAssembly.RuntimeError);
     expect(functionIndexesOf("stackSet")).toEqual(
-      new Set([valueOf(engine, STRIPPED_FUNCTION_EXPORT)]),
+      new Set([readGlobal(engine, STRIPPED_FUNCTION_EXPORT)]),
     );
   });
+});
 
-  it("begins with the globals of the plan, the others as they were", () => {
-    expect(full.call("globals")).toBe(4096 - 70_000 + 7);
-    expect(engine.call("globals")).toBe(8192 - 5 + 7);
-  });
-
-  it("has neither data nor a start function, and its emptied exports do nothing", async () => {
-    const memoryOf = ({ memory }: SmallWasmInstance) =>
-      [16, 32, 64].map((at) => Buffer.from(memory.buffer, at, 5).toString("latin1"));
-    const fresh = await instantiateSmallModule(shortened, 1);
-    for (const one of [full, fresh]) one.call("initialise");
-    expect(memoryOf(full)).toEqual(["hello", "there", "{\0\0\0\0"]);
-    expect(memoryOf(fresh).join("")).toBe("\0".repeat(15));
-    const parsed = parseWasmModule(shortened);
+describe("stripFunctions", () => {
+  it("omits data and the start function, and empties exports", async () => {
+    const readMemory = ({ memory }: SmallWasmInstance) =>
+      [16, 32, 64].map((offset) => Buffer.from(memory.buffer, offset, 5).toString("latin1"));
+    const fresh = await instantiateSmallModule(stripped, 1);
+    for (const instance of [fullInstance, fresh]) instance.call(INITIALIZER);
+    expect(readMemory(fullInstance)).toEqual(["hello", "there", "{\0\0\0\0"]);
+    expect(readMemory(fresh).join("")).toBe("\0".repeat(15));
+    const parsed = parseWasmModule(stripped);
     expect(parsed.startFunction).toBeUndefined();
     expect(
       [SECTION_ID.start, SECTION_ID.data, SECTION_ID.dataCount].filter((id) =>
@@ -241,7 +239,7 @@ describe("a cut module", () => {
     ).toEqual([]);
   });
 
-  it("is the same bytes each time, with nothing in it that nobody can call", () => {
+  it("gives the same bytes each time, without unreachable functions", () => {
     expect(
       sha256(
         stripFunctions(parseWasmModule(wasm), {
@@ -249,9 +247,9 @@ describe("a cut module", () => {
           keepFunctions: new Set([...plan.keepFunctions].toReversed()),
         }),
       ),
-    ).toBe(sha256(shortened));
-    const bodies = parseWasmModule(shortened).functionBodies.length;
-    expect(bodies).toBe(kept.length + 2); // initialise and stackSet are exports
+    ).toBe(sha256(stripped));
+    const bodies = parseWasmModule(stripped).functionBodies.length;
+    expect(bodies).toBe(kept.length + 2); // Two exports are not kept: the initializer and stackSet.
     expect(
       parseWasmModule(
         stripFunctions(module, {
@@ -262,9 +260,10 @@ describe("a cut module", () => {
     ).toBe(bodies + 2);
   });
 
-  it("is refused where it would not be valid", () => {
+  it("rejects a plan that gives an invalid module", () => {
+    // An export with a result cannot be emptied.
     expect(() => stripFunctions(module, { ...plan, emptiedExports: ["sum"] })).toThrow(
       /valid|parsing/,
-    ); // it has a result
+    );
   });
 });

@@ -58,7 +58,9 @@ describe("evaluateCandidates", () => {
     });
     expect(same?.bytes).toBe(reference.graph.byteLength);
   });
+});
 
+describe("evaluateCandidates with bounds", () => {
   it("rejects a candidate that loses more accuracy than its bound, with both figures", async () => {
     const [, biased] = await evaluateCandidates(
       [reference, { name: "biased", graph: buildClassifier([1, 0, 0, 1.2]) }],

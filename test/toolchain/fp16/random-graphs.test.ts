@@ -17,6 +17,7 @@ import {
   node,
 } from "../onnx/model-builders.ts";
 import { findRedundantCasts } from "./redundant-casts.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 const runtime = createNativeRuntime({ intraOpThreads: 1 });
 
@@ -128,6 +129,6 @@ it("converts any graph to a runnable one without redundant casts, and keeps the 
         }
       },
     ),
-    { numRuns: 150, seed: 1 },
+    { numRuns: propertyRuns(150), seed: 1 },
   );
 });

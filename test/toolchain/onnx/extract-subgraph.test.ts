@@ -8,6 +8,7 @@ import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.
 import { arbitraryModel } from "../passes/arbitrary-model.ts";
 import { generateInputs } from "../../../src/toolchain/passes/verify-outputs.ts";
 import { subgraphAttribute, floatTensor, graph, model, node } from "./model-builders.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 const runtime = createNativeRuntime({ intraOpThreads: 1, graphOptimization: "disabled" });
 
@@ -54,7 +55,7 @@ it("splits any graph at any values into two halves that compute the whole", asyn
         for (const name of outputNames) expect(results[name]).toEqual(whole[name]);
       },
     ),
-    { numRuns: 150, seed: 1 },
+    { numRuns: propertyRuns(150), seed: 1 },
   );
 });
 

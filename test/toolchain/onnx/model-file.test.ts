@@ -22,6 +22,7 @@ import {
   model,
   node,
 } from "./model-builders.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 const FIXTURES = join(import.meta.dirname, "../../fixtures");
 const MODELS = join(import.meta.dirname, "../../../models");
@@ -128,7 +129,7 @@ describe("the round trip of arbitrary models", () => {
         });
         expect(equals(ModelProtoSchema, parseModel(serializeModel(original)), original)).toBe(true);
       }),
-      { numRuns: 200, seed: 1 },
+      { numRuns: propertyRuns(200), seed: 1 },
     );
   });
 });

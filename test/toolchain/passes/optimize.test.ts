@@ -8,6 +8,7 @@ import { traverseNodes } from "../../../src/toolchain/passes/runtime-optimizatio
 import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { floatTensor, int64Tensor, model, node } from "../onnx/model-builders.ts";
 import { arbitraryModel } from "./arbitrary-model.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 const runtime = createNativeRuntime({ intraOpThreads: 1 });
 const cloneModel = (model: Model): Model => parseModel(serializeModel(model));
@@ -32,7 +33,7 @@ it("preserves outputs, deterministically and idempotently, for any graph", async
       await optimize(repeated, { runtime });
       expect(serializeModel(repeated)).toEqual(after);
     }),
-    { numRuns: 100, seed: 1 },
+    { numRuns: propertyRuns(100), seed: 1 },
   );
 });
 

@@ -5,6 +5,7 @@ import { ChannelPruner, pruneChannels } from "../../../src/toolchain/prune/prune
 import { computeLayerCosts, sumLayerCosts } from "../../../src/toolchain/prune/graph-cost.ts";
 import { cloneModel, measureDifference, measureModelShapes } from "./model-runs.ts";
 import { createRandomNet, type NetChoices, NET_STEPS } from "./random-net.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 const pick = fc.nat({ max: 1000 });
 const netArbitrary: fc.Arbitrary<NetChoices> = fc.record({
@@ -31,7 +32,7 @@ it("removes channels of zeros without a change of the outputs (property)", async
       expect(sumLayerCosts(computeLayerCosts(pruned, shapes))).toEqual(expected);
       expect(shapes).toEqual(await measureModelShapes(pruned));
     }),
-    { numRuns: 100, seed: 1 },
+    { numRuns: propertyRuns(100), seed: 1 },
   );
   expect(removed / units).toBeGreaterThan(0.2); // A third of all channels, without those that are coupled with others.
 }, 120_000);
@@ -59,7 +60,7 @@ it("keeps the network runnable with outputs of the same shapes, for any ratio an
         expect(await measureDifference(original, pruned)).toBeLessThan(Number.POSITIVE_INFINITY);
       },
     ),
-    { numRuns: 60, seed: 2 },
+    { numRuns: propertyRuns(60), seed: 2 },
   );
 }, 120_000);
 

@@ -39,9 +39,8 @@ describe("a MobileNet", () => {
     expect(groups).toHaveLength(14);
     for (const { layers } of groups.slice(0, -1)) expect(layers).toHaveLength(2);
     expect(unprunable).toMatchObject([{ channels: 10, reason: REASONS.graphOutput("logits") }]);
-    expect(
-      groups.every(({ channels, removed }) => channels <= 8 || (channels - removed) % 8 === 0),
-    ).toBe(true);
+    const largeGroups = groups.filter(({ channels }) => channels > 8);
+    for (const { channels, removed } of largeGroups) expect((channels - removed) % 8).toBe(0);
     expect({ macs, parameters }).toEqual({
       macs: expect.closeTo(0.31, 1),
       parameters: expect.closeTo(0.28, 1),

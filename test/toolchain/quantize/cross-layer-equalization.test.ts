@@ -22,6 +22,7 @@ import {
   runtime,
 } from "./run-model.ts";
 import { arbitraryNetwork, buildNetwork } from "./random-network.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 const constant = ({ graph }: Model, name: string) =>
   graph.initializer
@@ -91,7 +92,7 @@ describe("cross-layer equalization", () => {
         const size = Math.max(1, ...expected.map(Math.abs));
         expect(largestDifference(expected, found) / size).toBeLessThan(1e-4);
       }),
-      { numRuns: 60, seed: 1 },
+      { numRuns: propertyRuns(60), seed: 1 },
     );
   });
 });

@@ -11,8 +11,8 @@ import { fakeQuantizeColumns } from "../../../src/toolchain/train/fake-quantize.
 
 const WIDTH = 3;
 const ROWS = 6;
-const table = () => randomEmbeddings(ROWS, WIDTH, 1, seededRandom(1));
-const all = (count: number) => Uint32Array.from({ length: count }, (_, sample) => sample);
+const createTable = () => randomEmbeddings(ROWS, WIDTH, 1, seededRandom(1));
+const allSamples = (count: number) => Uint32Array.from({ length: count }, (_, sample) => sample);
 const sampleArbitrary = fc
   .array(fc.integer({ min: 0, max: ROWS - 1 }), { minLength: 1, maxLength: 6 })
   .map((ids) => Int32Array.from(ids));
@@ -20,24 +20,27 @@ const sampleArbitrary = fc
 function forward(
   samples: readonly Int32Array[],
   options: Parameters<typeof createEmbeddingBag>[3] = {},
-  own = table(),
+  table = createTable(),
 ) {
-  const layer = createEmbeddingBag(packBags(samples), own, WIDTH, options);
+  const layer = createEmbeddingBag(packBags(samples), table, WIDTH, options);
   const rows = new Float32Array(samples.length * WIDTH);
-  layer.forward(all(samples.length), rows, seededRandom(3));
+  layer.forward(allSamples(samples.length), rows, seededRandom(3));
   return { layer, rows };
 }
 
 describe("embedding bag", () => {
-  it("sums the features' rows over the root of their number, padding left out", () => {
+  it("divides the sum of the embeddings by the root of their number, without padding", () => {
     fc.assert(
       fc.property(fc.array(sampleArbitrary, { minLength: 1, maxLength: 4 }), (samples) => {
-        const own = table();
-        const { rows } = forward(samples, {}, own);
+        const table = createTable();
+        const { rows } = forward(samples, {}, table);
         samples.forEach((ids, sample) => {
           const features = ids.filter((id) => id !== 0);
           for (let column = 0; column < WIDTH; column++) {
-            const sum = features.reduce((total, id) => total + (own[id * WIDTH + column] ?? 0), 0);
+            const sum = features.reduce(
+              (total, id) => total + (table[id * WIDTH + column] ?? 0),
+              0,
+            );
             expect(rows[sample * WIDTH + column]).toBeCloseTo(
               sum / Math.sqrt(Math.max(1, features.length)),
               4,
@@ -48,32 +51,33 @@ describe("embedding bag", () => {
     );
   });
 
-  it("learns along the gradient: what is asked for comes nearer, and what no sample has stays", () => {
-    const own = table();
-    const before = own.slice();
+  it("moves embeddings along the gradient, without those that no sample uses", () => {
+    const table = createTable();
+    const before = table.slice();
     const samples = [Int32Array.of(1, 2, 2), Int32Array.of(3)];
-    const { layer, rows } = forward(samples, {}, own);
-    layer.backward?.(rows, 0.01); // the gradient of half the rows' squares
-    const after = forward(samples, {}, own).rows;
-    const squares = (values: Float32Array) => values.reduce((sum, one) => sum + one * one, 0);
-    expect(squares(after)).toBeLessThan(squares(rows));
-    expect(own.subarray(4 * WIDTH)).toEqual(before.subarray(4 * WIDTH));
-    expect([...own.subarray(0, WIDTH)]).toEqual([0, 0, 0]);
+    const { layer, rows } = forward(samples, {}, table);
+    layer.backward?.(rows, 0.01); // The rows are the gradient of half their squared norm.
+    const after = forward(samples, {}, table).rows;
+    const squaredNorm = (values: Float32Array) =>
+      values.reduce((sum, value) => sum + value * value, 0);
+    expect(squaredNorm(after)).toBeLessThan(squaredNorm(rows));
+    expect(table.subarray(4 * WIDTH)).toEqual(before.subarray(4 * WIDTH));
+    expect([...table.subarray(0, WIDTH)]).toEqual([0, 0, 0]);
   });
 
-  it("drops features at random, and never all of them", () => {
-    const many = Array.from({ length: 50 }, () => Int32Array.of(1, 2, 3, 4, 5));
-    const { rows } = forward(many, { dropout: 0.9 });
-    const kinds = new Set(
-      many.map((_, sample) => rows.subarray(sample * WIDTH, (sample + 1) * WIDTH).join()),
+  it("drops random features, but never all of a sample", () => {
+    const samples = Array.from({ length: 50 }, () => Int32Array.of(1, 2, 3, 4, 5));
+    const { rows } = forward(samples, { dropout: 0.9 });
+    const distinctRows = new Set(
+      samples.map((_, sample) => rows.subarray(sample * WIDTH, (sample + 1) * WIDTH).join()),
     );
-    expect(kinds.size).toBeGreaterThan(5);
-    expect(kinds).not.toContain("0,0,0");
+    expect(distinctRows.size).toBeGreaterThan(5);
+    expect(distinctRows).not.toContain("0,0,0");
   });
 });
 
 describe("fakeQuantizeColumns", () => {
-  it("rounds as the quantiser does", () => {
+  it("rounds in the same way as the quantizer", () => {
     fc.assert(
       fc.property(
         fc.array(

@@ -1,4 +1,4 @@
-// The gradients that training follows, held to differences of the loss computed in plain JavaScript.
+// Gradients of training, compared with finite differences of a loss in plain JavaScript.
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -14,15 +14,16 @@ import {
   initDenseLayers,
 } from "../../../src/toolchain/train/dense-layers.ts";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 const BATCH = 3;
 
-interface Case {
+interface BatchCase {
   readonly layers: DenseLayer[];
   readonly batch: BatchInputs;
 }
 
-function madeUp(widths: readonly number[], seed: number): Case {
+function createRandomCase(widths: readonly number[], seed: number): BatchCase {
   const random = seededRandom(seed);
   const numbers = (length: number) => Float32Array.from({ length }, () => 2 * random() - 1);
   const outputs = widths.at(-1) ?? 0;
@@ -37,19 +38,19 @@ function madeUp(widths: readonly number[], seed: number): Case {
   };
 }
 
-/** The loss as it is written in the literature, in FP64. */
-function lossOf(
-  { layers, batch }: Case,
+/** Computes the loss by its definition in FP64. */
+function computeExpectedLoss(
+  { layers, batch }: BatchCase,
   { loss, temperature }: Pick<GradientStepOptions, "loss" | "temperature">,
 ): number {
   const logits = forwardLayers(layers, batch.rows);
   const width = logits.length / BATCH;
   let sum = 0;
   for (let row = 0; row < BATCH; row++) {
-    const own = [...logits.subarray(row * width, (row + 1) * width)];
-    const logSum = (by: number) =>
-      Math.log(own.reduce((total, logit) => total + Math.exp(logit / by), 0));
-    own.forEach((logit, column) => {
+    const rowLogits = [...logits.subarray(row * width, (row + 1) * width)];
+    const logSumExp = (divisor: number) =>
+      Math.log(rowLogits.reduce((total, logit) => total + Math.exp(logit / divisor), 0));
+    rowLogits.forEach((logit, column) => {
       const [soft, hard] = [
         batch.softTargets[row * width + column] ?? 0,
         batch.hardTargets[row * width + column] ?? 0,
@@ -57,27 +58,27 @@ function lossOf(
       sum +=
         loss === "squares"
           ? (logit - soft) ** 2
-          : -(temperature ** 2) * soft * (logit / temperature - logSum(temperature)) -
-            hard * (logit - logSum(1));
+          : -(temperature ** 2) * soft * (logit / temperature - logSumExp(temperature)) -
+            hard * (logit - logSumExp(1));
     });
   }
   return sum / BATCH;
 }
 
-/** The slope of the loss by one number, from its differences; undefined at a bend, which a ReLU makes. */
-function slopeOf(
-  one: Case,
+/** Estimates a partial derivative by finite differences; undefined near the kink of a ReLU. */
+function estimateDerivative(
+  batchCase: BatchCase,
   numbers: Float32Array,
   index: number,
   options: GradientStepOptions,
 ): number | undefined {
   const step = 2e-3;
   const value = numbers[index] ?? 0;
-  const at = (moved: number) => {
+  const lossAt = (moved: number) => {
     numbers[index] = moved;
-    return lossOf(one, options);
+    return computeExpectedLoss(batchCase, options);
   };
-  const [below, here, above] = [at(value - step), at(value), at(value + step)];
+  const [below, here, above] = [lossAt(value - step), lossAt(value), lossAt(value + step)];
   numbers[index] = value;
   return Math.abs(above - 2 * here + below) > step / 50 ? undefined : (above - below) / (2 * step);
 }
@@ -88,7 +89,7 @@ describe("gradient step", () => {
     { loss: "cross-entropy", temperature: 3 },
     { loss: "squares", temperature: 1 },
   ] as const)(
-    "gives the loss and its slopes by weights, biases and rows: $loss, temperature $temperature",
+    "computes the loss and its gradients by weights, biases and rows: $loss, temperature $temperature",
     async ({ loss, temperature }) => {
       const options: GradientStepOptions = {
         batchSize: BATCH,
@@ -102,37 +103,41 @@ describe("gradient step", () => {
           fc.integer(),
           fc.constantFrom([4, 3], [4, 5, 3], [2, 6, 4, 2]),
           async (seed, widths) => {
-            const one = madeUp(widths, seed);
-            const gradients = await step.run(one.layers, one.batch);
-            expect(gradients.loss).toBeCloseTo(lossOf(one, options), 3);
+            const batchCase = createRandomCase(widths, seed);
+            const gradients = await step.run(batchCase.layers, batchCase.batch);
+            expect(gradients.loss).toBeCloseTo(computeExpectedLoss(batchCase, options), 3);
             const pairs = [
-              [one.batch.rows, gradients.rows],
-              ...one.layers.flatMap(({ weights, bias }, position) => [
+              [batchCase.batch.rows, gradients.rows],
+              ...batchCase.layers.flatMap(({ weights, bias }, position) => [
                 [weights, gradients.weights[position]],
                 [bias, gradients.biases[position]],
               ]),
             ] as [Float32Array, Float32Array][];
-            const compared = pairs.flatMap(([numbers, slopes]) =>
-              [...slopes].map((slope, index) => ({
-                slope,
-                wanted: slopeOf(one, numbers, index, options),
+            const compared = pairs.flatMap(([numbers, derivatives]) =>
+              [...derivatives].map((derivative, index) => ({
+                derivative,
+                expected: estimateDerivative(batchCase, numbers, index, options),
               })),
             );
-            const straight = compared.filter(({ wanted }) => wanted !== undefined);
-            expect(straight.length).toBeGreaterThan(compared.length / 2);
+            const smooth = compared.filter(({ expected }) => expected !== undefined);
+            expect(smooth.length).toBeGreaterThan(compared.length / 2);
             expect(
-              straight.filter(({ slope, wanted = 0 }) => Math.abs(slope - wanted) > 0.02),
+              smooth.filter(
+                ({ derivative, expected = 0 }) => Math.abs(derivative - expected) > 0.02,
+              ),
             ).toEqual([]);
           },
         ),
-        { numRuns: 50 },
+        { numRuns: propertyRuns(50) },
       );
       step.dispose();
     },
   );
+});
 
-  it("rounds weights and inputs where ranges are given, and lets gradients through", async () => {
-    const one = madeUp([4, 5, 3], 1);
+describe("a gradient step with options", () => {
+  it("rounds weights and inputs to the given ranges, without blocking gradients", async () => {
+    const batchCase = createRandomCase([4, 5, 3], 1);
     const ranges = [
       { low: -1, high: 1 },
       { low: 0, high: 2 },
@@ -144,21 +149,27 @@ describe("gradient step", () => {
       hasDropoutMask: false,
       activationRanges: ranges,
     });
-    const { loss, weights } = await step.run(one.layers, one.batch);
+    const { loss, weights } = await step.run(batchCase.layers, batchCase.batch);
     step.dispose();
-    const rounded = one.layers.map((layer) => {
-      const own = new Float32Array(layer.weights.length);
-      fakeQuantizeColumns(layer.weights, layer.outputs, own);
-      return { ...layer, weights: own };
+    const roundedLayers = batchCase.layers.map((layer) => {
+      const roundedWeights = new Float32Array(layer.weights.length);
+      fakeQuantizeColumns(layer.weights, layer.outputs, roundedWeights);
+      return { ...layer, weights: roundedWeights };
     });
     expect(
-      Math.abs(loss - lossOf({ ...one, layers: rounded }, { loss: "squares", temperature: 1 })),
+      Math.abs(
+        loss -
+          computeExpectedLoss(
+            { ...batchCase, layers: roundedLayers },
+            { loss: "squares", temperature: 1 },
+          ),
+      ),
     ).toBeLessThan(0.02);
-    expect(weights.every((gradient) => gradient.some((slope) => slope !== 0))).toBe(true);
+    for (const gradient of weights) expect(gradient.some((value) => value !== 0)).toBe(true);
   });
 
-  it("leaves masked units out", async () => {
-    const one = madeUp([4, 5, 3], 1);
+  it("gives masked units no gradient", async () => {
+    const batchCase = createRandomCase([4, 5, 3], 1);
     const step = await createGradientStep({
       batchSize: BATCH,
       loss: "squares",
@@ -166,9 +177,9 @@ describe("gradient step", () => {
       hasDropoutMask: true,
     });
     const mask = Float32Array.from({ length: BATCH * 5 }, (_, unit) => (unit % 5 === 2 ? 0 : 1));
-    const { weights } = await step.run(one.layers, { ...one.batch, dropoutMask: mask });
+    const { weights } = await step.run(batchCase.layers, { ...batchCase.batch, dropoutMask: mask });
     step.dispose();
     expect([...(weights[1] ?? [])].slice(6, 9)).toEqual([0, 0, 0]);
-    expect(weights[1]?.some((slope) => slope !== 0)).toBe(true);
+    expect(weights[1]?.some((value) => value !== 0)).toBe(true);
   });
 });

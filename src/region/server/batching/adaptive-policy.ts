@@ -1,13 +1,16 @@
-// A delay policy without settings: it learns how long runs take by their size, and how fast work comes.
+// Dispatch policy without settings: it learns how run times depend on batch size, and how fast requests arrive.
 //
-// What waits for a free session goes at once, all of it: batches grow with the load by themselves, as they form while the
-// session is busy, and neither holding them back nor cutting them to be in time keeps more requests within a bound
-// (simulated: test/region/batching/simulate-load.ts). With two exceptions. Where more rows in one run answer no more a second,
-// fewer go, so that the first need not wait for the last. And where one of several instances is free while others run, it
-// waits a little, unless runs of what is at hand keep up easily with what comes: otherwise their runs end together, and the
-// first to be free takes all there is.
+// Everything that waits for a free session is dispatched immediately and together. Batches then grow with the load, because
+// they form while the session is busy. Neither delaying nor splitting them keeps more requests within a latency bound
+// (simulated in test/region/batching/simulate-load.ts). There are two exceptions:
+// - If larger batches do not raise the throughput, fewer rows are dispatched, so that the first need not wait for the last.
+// - If one of several instances is free while others run, it waits a little, unless the runs at hand easily keep up with the
+//   arrivals. Otherwise the runs would end together, and the first free instance would take everything.
 
-import { createExecutionTimeEstimator } from "./execution-time-estimator.ts";
+import {
+  createExecutionTimeEstimator,
+  type ExecutionTimeEstimator,
+} from "./execution-time-estimator.ts";
 import {
   type BatchCandidate,
   type DispatchDecision,
@@ -16,90 +19,89 @@ import {
   dispatch,
 } from "./dispatch-policy.ts";
 
-/** Over which arrivals are averaged. */
+/** Time constant of the average arrival rate. */
 const RATE_WINDOW_MS = 100;
-/** A size is as good as the best when it answers this share of the rows a second; then the smaller one answers sooner. */
+/** A batch size is as good as the best if it reaches this share of its rows per second; the smaller size answers sooner. */
 const MIN_THROUGHPUT_RATIO = 0.98;
-/** A run may take this many times its average: some 99th percentile. */
+/** Assumed ratio of a slow run to the average, about the 99th percentile. */
 const SLOW_RUN_FACTOR = 2;
-/** With several instances: how much more than what comes they must be able to answer, that none waits for company. */
+/** With several instances: ratio of their throughput to the arrival rate from which none waits for a batch. */
 const SPARE_CAPACITY_FACTOR = 2;
-/** And how long they wait, of what sharing a run would save and each instance's share of it. */
+/** Waiting time as a multiple of one instance's share of the time that sharing a run saves. */
 const WAIT_FACTOR = 1.5;
-/** Every so many runs of fewer rows than there are, more are run: what made larger runs look bad may have passed. */
+/** After this many reduced batches, a larger one is run, because the cause of its slowness may have passed. */
 const EXPLORE_INTERVAL_RUNS = 64;
 
 export function createAdaptivePolicy(): DispatchPolicy {
   const times = createExecutionTimeEstimator();
-  let rowsInWindow = 0; // decays exponentially
+  let rowsInWindow = 0; // Decays exponentially.
   let countedAtMs = -Infinity;
   let smallRuns = 0;
 
-  const decayed = (nowMs: number) =>
+  const decayedRows = (nowMs: number) =>
     rowsInWindow * Math.exp((countedAtMs - nowMs) / RATE_WINDOW_MS);
-  const estimate = (rows: number) => times.estimateMs(rows) ?? Infinity;
+  const estimateMs = (rows: number) => times.estimateMs(rows) ?? Infinity;
 
-  /** The fewest works that are as good as the best number of them; all that are as good, if it is more than half of those. */
-  function bestOf(rowsOfFirst: readonly number[]): number {
-    const last = rowsOfFirst.length - 1;
-    const msOf = (rows: number, index: number) =>
-      (index === last ? times.optimisticEstimateMs(rows) : times.estimateMs(rows)) ?? Infinity;
-    const speeds = rowsOfFirst.map(
-      (rows, index) => rows / Math.max(msOf(rows, index), Number.EPSILON),
-    );
-    const enough = MIN_THROUGHPUT_RATIO * Math.max(...speeds);
-    const fewest = speeds.findIndex((speed) => speed >= enough);
-    const most = speeds.findLastIndex((speed) => speed >= enough);
-    return 1 + (2 * (rowsOfFirst[fewest] ?? 0) > (rowsOfFirst[most] ?? 0) ? most : fewest);
-  }
+  /** Decides whether to wait; the waiting time grows with what sharing a run with as many further rows would save. */
 
-  /** For a time that grows with what as many more rows would save by sharing the run. */
-  function whetherToWait(
-    {
-      nowMs,
-      oldestQueuedAtMs: oldestAtMs,
-      deadlineAtMs: dueAtMs,
-      runsInFlight: running,
-      instanceCount: instances,
-    }: BatchCandidate,
+  function decideWait(
+    { nowMs, oldestQueuedAtMs, deadlineAtMs, runsInFlight, instanceCount }: BatchCandidate,
     rows: number,
-  ): DispatchReason | { readonly untilMs: number } {
-    const arrivalsPerMs = decayed(nowMs) / RATE_WINDOW_MS;
-    if (
-      running === 0 ||
-      (instances * rows) / estimate(rows) >= SPARE_CAPACITY_FACTOR * arrivalsPerMs
-    )
-      return "idle";
-    const savedMs = Math.max(0, 2 * estimate(rows) - estimate(2 * rows));
-    const untilMs = oldestAtMs + (WAIT_FACTOR * savedMs) / instances;
-    if (nowMs >= untilMs) return "delay";
-    return untilMs + SLOW_RUN_FACTOR * estimate(2 * rows) > dueAtMs ? "deadline" : { untilMs };
+  ): DispatchReason | { readonly untilAtMs: number } {
+    const arrivalsPerMs = decayedRows(nowMs) / RATE_WINDOW_MS;
+    const rowsPerMs = (instanceCount * rows) / estimateMs(rows);
+    if (runsInFlight === 0 || rowsPerMs >= SPARE_CAPACITY_FACTOR * arrivalsPerMs) return "idle";
+    const savedMs = Math.max(0, 2 * estimateMs(rows) - estimateMs(2 * rows));
+    const untilAtMs = oldestQueuedAtMs + (WAIT_FACTOR * savedMs) / instanceCount;
+    if (nowMs >= untilAtMs) return "delay";
+    const slowEndAtMs = untilAtMs + SLOW_RUN_FACTOR * estimateMs(2 * rows);
+    return slowEndAtMs > deadlineAtMs ? "deadline" : { untilAtMs };
   }
-
   return {
     recordArrival(rows, nowMs) {
-      rowsInWindow = decayed(nowMs) + rows;
+      rowsInWindow = decayedRows(nowMs) + rows;
       countedAtMs = nowMs;
     },
 
     recordRun: (rows, durationMs) => times.record(rows, durationMs),
 
     decide(batch): DispatchDecision {
-      const { cumulativeRows: rowsOfFirst, limitReason: limit } = batch;
-      const all = rowsOfFirst.length;
-      const rows = rowsOfFirst.at(-1) ?? 0;
-      if (times.estimateMs(rows) === undefined) return dispatch(all, limit ?? "idle");
+      const { cumulativeRows, limitReason } = batch;
+      const requestCount = cumulativeRows.length;
+      const rows = cumulativeRows.at(-1) ?? 0;
+      if (times.estimateMs(rows) === undefined)
+        return dispatch(requestCount, limitReason ?? "idle");
 
-      const best = bestOf(rowsOfFirst);
-      if (best < all)
+      const best = findBestRequestCount(times, cumulativeRows);
+      if (best < requestCount)
         return ++smallRuns % EXPLORE_INTERVAL_RUNS === 0
-          ? dispatch(Math.min(all, 2 * best), "explore")
+          ? dispatch(Math.min(requestCount, 2 * best), "explore")
           : dispatch(best, "throughput");
-      if (limit !== undefined) return dispatch(all, limit);
-      const answer = whetherToWait(batch, rows);
-      return typeof answer === "string"
-        ? dispatch(all, answer)
-        : { kind: "wait", untilAtMs: answer.untilMs };
+      if (limitReason !== undefined) return dispatch(requestCount, limitReason);
+      const decision = decideWait(batch, rows);
+      return typeof decision === "string"
+        ? dispatch(requestCount, decision)
+        : { kind: "wait", untilAtMs: decision.untilAtMs };
     },
   };
+}
+
+/**
+ * Returns the smallest number of requests whose throughput is as good as the best. The result is the largest such
+ * number if the smallest has more than half of its rows.
+ */
+function findBestRequestCount(
+  times: ExecutionTimeEstimator,
+  cumulativeRows: readonly number[],
+): number {
+  const last = cumulativeRows.length - 1;
+  const estimateMs = (rows: number, index: number) =>
+    (index === last ? times.optimisticEstimateMs(rows) : times.estimateMs(rows)) ?? Infinity;
+  const throughputs = cumulativeRows.map(
+    (rows, index) => rows / Math.max(estimateMs(rows, index), Number.EPSILON),
+  );
+  const sufficient = MIN_THROUGHPUT_RATIO * Math.max(...throughputs);
+  const fewest = throughputs.findIndex((throughput) => throughput >= sufficient);
+  const most = throughputs.findLastIndex((throughput) => throughput >= sufficient);
+  return 1 + (2 * (cumulativeRows[fewest] ?? 0) > (cumulativeRows[most] ?? 0) ? most : fewest);
 }

@@ -1,4 +1,4 @@
-// Merges a session's works into runs and splits what comes out, and remembers what the session turned out to be unfit for.
+// Merges a session's requests into runs and splits the outputs; remembers what the session proved unable to do.
 
 import type { NamedTensors } from "../../../core/tensor.ts";
 import type { Session } from "../../../runtime/runtime.ts";
@@ -25,81 +25,58 @@ import {
 } from "./split-outputs.ts";
 
 export interface MergedBatch extends MergedInputs {
-  /** Each work's own outputs, or why they cannot be told apart. */
+  /** Returns each request's outputs, or why they cannot be separated. */
   splitOutputs(outputs: NamedTensors): readonly NamedTensors[] | ShapeMismatch;
 }
 
 export interface BatchMerger {
-  /** Works of the same key may share a run; undefined for one that runs by itself. */
-  batchKey(work: ExecutionRequest): string | undefined;
-  /** @param works of one key, or a single one */
-  merge(works: readonly ExecutionRequest[]): MergedBatch;
-  /** Does what led to this no more. @returns whether it did until now */
+  /** Requests with the same key may share a run. @returns undefined for a request that runs by itself */
+  batchKey(request: ExecutionRequest): string | undefined;
+  /** @param requests with the same key, or a single one */
+  merge(requests: readonly ExecutionRequest[]): MergedBatch;
+  /** Disables batching or padding after a mismatch. @returns whether it was enabled before */
   disable(kind: ShapeMismatch["kind"]): boolean;
 }
 
 export interface BatchMergerOptions {
-  /** Whether works may share runs at all. */
+  /** Whether requests may share runs at all. */
   readonly isBatchingEnabled: boolean;
-  /** For tensors that clients send. */
+  /** Padding of tensors that clients send. */
   readonly padding: PaddingRule | undefined;
-  /** Of merged inputs. */
+  /** Buffers of merged inputs. */
   readonly pool: BufferPool;
 }
 
 export function createBatchMerger(
   session: Session,
-  { isBatchingEnabled: merges, padding: declared, pool }: BatchMergerOptions,
+  { isBatchingEnabled, padding: declaredPadding, pool }: BatchMergerOptions,
 ): BatchMerger {
-  const allowed = { rows: merges, length: merges };
-  /** Of works that wait; forgotten when something is given up. */
+  const enabled = { rows: isBatchingEnabled, length: isBatchingEnabled };
+  /** Keys of waiting requests; they change when something is disabled. */
   let keys = new WeakMap<ExecutionRequest, { readonly key: string | undefined }>();
 
-  const paddingOfWork = (work: ExecutionRequest) =>
-    allowed.length ? resolvePadding(work, declared) : undefined;
-
-  function planOf(
-    works: readonly ExecutionRequest[],
-    paddings: readonly RequestPadding[],
-    runLength: number | undefined,
-  ): SplitPlan {
-    const rowsOfEach = works.map(rowCountOf);
-    const [padding] = paddings;
-    const lengths = paddings.map(({ length }) => length);
-    if (
-      padding === undefined ||
-      runLength === undefined ||
-      lengths.every((length) => length === runLength)
-    )
-      return { rowsPerRequest: rowsOfEach };
-    const outputs = new Set(
-      session.outputs.filter((spec) => hasVariableAxis(spec, padding.axis)).map(({ name }) => name),
-    );
-    return {
-      rowsPerRequest: rowsOfEach,
-      padding: { axis: padding.axis, runLength, lengths, outputs },
-    };
-  }
+  const paddingOf = (request: ExecutionRequest) =>
+    enabled.length ? resolvePadding(request, declaredPadding) : undefined;
 
   return {
-    batchKey(work) {
-      if (!allowed.rows) return undefined;
-      const known = keys.get(work);
-      if (known !== undefined) return known.key;
-      const key = computeBatchKey(work, paddingOfWork(work));
-      keys.set(work, { key });
+    batchKey(request) {
+      if (!enabled.rows) return undefined;
+      const cached = keys.get(request);
+      if (cached !== undefined) return cached.key;
+      const key = computeBatchKey(request, paddingOf(request));
+      keys.set(request, { key });
       return key;
     },
 
-    merge(works) {
-      const paddings = works.flatMap((work) => paddingOfWork(work) ?? []);
+    merge(requests) {
+      const paddings = requests.flatMap((request) => paddingOf(request) ?? []);
       const runLength = computePaddedLength(paddings);
-      const plan = planOf(works, paddings, runLength);
-      const [only] = works;
-      const isAsItIs = works.length === 1 && plan.padding === undefined && only !== undefined;
-      const merged = isAsItIs
+      const plan = createSplitPlan(session, requests, paddings, runLength);
+      const [only] = requests;
+      const isUnchanged = requests.length === 1 && plan.padding === undefined && only !== undefined;
+      const merged = isUnchanged
         ? { inputs: only.inputs, release: () => {} }
-        : mergeInputs(works, paddings[0], runLength, pool);
+        : mergeInputs(requests, paddings[0], runLength, pool);
       return {
         ...merged,
         splitOutputs: (outputs) => findShapeMismatch(outputs, plan) ?? splitOutputs(outputs, plan),
@@ -107,10 +84,31 @@ export function createBatchMerger(
     },
 
     disable(kind) {
-      const did = allowed[kind];
-      allowed[kind] = false;
+      const wasEnabled = enabled[kind];
+      enabled[kind] = false;
       keys = new WeakMap();
-      return did;
+      return wasEnabled;
     },
   };
+}
+
+function createSplitPlan(
+  session: Session,
+  requests: readonly ExecutionRequest[],
+  paddings: readonly RequestPadding[],
+  runLength: number | undefined,
+): SplitPlan {
+  const rowsPerRequest = requests.map(rowCountOf);
+  const [padding] = paddings;
+  const lengths = paddings.map(({ length }) => length);
+  if (
+    padding === undefined ||
+    runLength === undefined ||
+    lengths.every((length) => length === runLength)
+  )
+    return { rowsPerRequest };
+  const outputs = new Set(
+    session.outputs.filter((spec) => hasVariableAxis(spec, padding.axis)).map(({ name }) => name),
+  );
+  return { rowsPerRequest, padding: { axis: padding.axis, runLength, lengths, outputs } };
 }

@@ -1,5 +1,5 @@
-// The works that wait for one session: bounded in rows, by priority, and rid of what nobody waits for at the moment it
-// happens, so that it neither runs nor takes a place.
+// Queue of one session: bounded in rows and ordered by priority. Expired and cancelled requests leave it immediately, so they
+// neither run nor take space.
 
 import { coreErrors } from "../../../core/common-errors.ts";
 import { regionServerErrors } from "../errors.ts";
@@ -8,25 +8,25 @@ import { type EdgeTierError } from "../../../core/errors.ts";
 import type { NamedTensors } from "../../../core/tensor.ts";
 import type { ExecutionRequest } from "../executor.ts";
 
-/** As Triton's ModelQueuePolicy. */
+/** Policy of one priority level, as Triton's ModelQueuePolicy. */
 export interface PriorityLevelPolicy {
-  /** What becomes of work whose timeout passes while it waits: an error, or a place behind all others of its priority. */
+  /** Effect of a timeout in the queue: an error, or a place behind all others of the same priority. */
   readonly timeoutAction: "reject" | "delay";
-  /** How long work may wait; 0 for as long as it takes. */
+  /** Maximum queue time; 0 disables it. */
   readonly defaultTimeoutMs: number;
-  /** Whether a work's own `expiresAtMs` counts; it can only shorten the default, and (not so in Triton) stands without one. */
+  /** Whether a request's `expiresAtMs` counts. It can only shorten the default and, unlike in Triton, applies without one. */
   readonly allowTimeoutOverride: boolean;
-  /** Rows that may wait on one level. One work of more rows than that is taken where nothing else waits. */
+  /** Maximum number of queued rows per level. A single larger request is accepted by an empty level. */
   readonly maxQueueSize: number;
 }
 
-/** Of all priority levels. */
+/** Policy of all priority levels. */
 export interface QueuePolicy extends PriorityLevelPolicy {
   /** Levels from 1, the highest. */
   readonly priorityLevels: number;
-  /** Of work that names no level, or none that there is. */
+  /** Level of requests that name no level, or an unknown one. */
   readonly defaultPriority: number;
-  /** What is different on a level. */
+  /** Settings that differ on a level. */
   readonly overridesByPriority?: ReadonlyMap<number, Partial<PriorityLevelPolicy>>;
 }
 
@@ -43,27 +43,29 @@ export interface QueuedRequest {
   readonly request: ExecutionRequest;
   readonly rows: number;
   readonly queuedAtMs: number;
-  /** @throws request_expired, request_cancelled, also while it runs, and what it was failed with */
+  /** @throws request_expired, request_cancelled, even during the run; and the error it was rejected with */
   readonly result: Promise<NamedTensors>;
   readonly isSettled: boolean;
-  /** These do nothing where it has its answer. */
+  /** `resolve` and `reject` have no effect on a settled request. */
   resolve(outputs: NamedTensors): void;
   reject(error: unknown): void;
 }
 
 export interface BatchQueue {
-  /** @throws queue_full; request_expired, request_cancelled for what comes too late already */
-  enqueue(work: ExecutionRequest, rows: number): QueuedRequest;
-  /** By priority, then arrival; what was delayed comes last in its priority. */
+  /** @throws queue_full; request_expired, request_cancelled if the request is already too late */
+  enqueue(request: ExecutionRequest, rows: number): QueuedRequest;
+  /** Iterates by priority, then arrival; delayed requests come last in their priority. */
   inPriorityOrder(): Iterable<QueuedRequest>;
-  /** These leave the queue to be run. */
-  dequeue(works: readonly QueuedRequest[]): void;
-  /** What waits. */
-  state(): {
-    readonly works: number;
-    readonly rows: number;
-    readonly oldestAtMs: number | undefined;
-  };
+  /** Removes requests that are about to run. */
+  dequeue(requests: readonly QueuedRequest[]): void;
+  state(): QueueState;
+}
+
+export interface QueueState {
+  readonly requestCount: number;
+  readonly rows: number;
+  /** Undefined if nothing is queued. */
+  readonly oldestAtMs: number | undefined;
 }
 
 interface PriorityLevel {
@@ -75,14 +77,14 @@ interface PriorityLevel {
 
 interface QueueEntry extends QueuedRequest {
   readonly level: PriorityLevel;
-  /** Where it waits; undefined when it has left the queue. */
+  /** Set that contains the entry; undefined after it has left the queue. */
   place: Set<QueueEntry> | undefined;
   timeoutAtMs: number;
   stopTimer: () => void;
   isSettled: boolean;
 }
 
-/** @param onChange called when work left without being taken, or was delayed */
+/** @param onChange called when a request left without being dequeued, or was delayed */
 export function createBatchQueue(
   clock: Clock,
   policy: QueuePolicy,
@@ -95,24 +97,24 @@ export function createBatchQueue(
 
   function createEntry(
     level: PriorityLevel,
-    work: ExecutionRequest,
+    request: ExecutionRequest,
     rows: number,
     timeoutAtMs: number,
   ): QueueEntry {
-    const { promise: answer, resolve, reject } = Promise.withResolvers<NamedTensors>();
-    const leave = () => drop(entry, coreErrors.requestCancelled());
+    const { promise: result, resolve, reject } = Promise.withResolvers<NamedTensors>();
+    const cancel = () => drop(entry, coreErrors.requestCancelled());
     const finish = (settle: () => void) => {
       if (entry.isSettled) return;
       entry.isSettled = true;
       entry.stopTimer();
-      work.signal?.removeEventListener("abort", leave);
+      request.signal?.removeEventListener("abort", cancel);
       settle();
     };
     const entry: QueueEntry = {
-      request: work,
+      request,
       rows,
       queuedAtMs: clock.now(),
-      result: answer,
+      result,
       level,
       place: level.ready,
       timeoutAtMs,
@@ -121,7 +123,7 @@ export function createBatchQueue(
       resolve: (outputs) => finish(() => resolve(outputs)),
       reject: (error) => finish(() => reject(error)),
     };
-    work.signal?.addEventListener("abort", leave);
+    request.signal?.addEventListener("abort", cancel);
     return entry;
   }
 
@@ -135,7 +137,7 @@ export function createBatchQueue(
   }
 
   function checkTimeout(entry: QueueEntry): void {
-    if (clock.now() < entry.timeoutAtMs) return watch(entry); // timers may be early
+    if (clock.now() < entry.timeoutAtMs) return watch(entry); // Timers may fire early.
     if (entry.level.policy.timeoutAction === "reject")
       return drop(entry, regionServerErrors.requestExpired());
     entry.timeoutAtMs = Infinity;
@@ -155,26 +157,26 @@ export function createBatchQueue(
   }
 
   function drop(entry: QueueEntry, error: EdgeTierError): void {
-    const waited = remove(entry);
+    const wasQueued = remove(entry);
     entry.reject(error);
-    if (waited) onChange();
+    if (wasQueued) onChange();
   }
 
   return {
-    enqueue(work, rows) {
-      if (work.signal?.aborted === true) throw coreErrors.requestCancelled();
+    enqueue(request, rows) {
+      if (request.signal?.aborted === true) throw coreErrors.requestCancelled();
       const nowMs = clock.now();
-      const level = levels[(work.priority ?? 0) - 1] ?? defaultLevel;
+      const level = levels[(request.priority ?? 0) - 1] ?? defaultLevel;
       const { timeoutAction, defaultTimeoutMs, maxQueueSize } = level.policy;
       const timeoutAtMs = Math.min(
-        requestTimeoutAtMs(level, work),
+        requestTimeoutAtMs(level, request),
         defaultTimeoutMs > 0 ? nowMs + defaultTimeoutMs : Infinity,
       );
       if (timeoutAction === "reject" && timeoutAtMs <= nowMs)
         throw regionServerErrors.requestExpired();
       if (level.rows > 0 && level.rows + rows > maxQueueSize)
         throw regionServerErrors.queueFull(maxQueueSize);
-      const entry = createEntry(level, work, rows, timeoutAtMs);
+      const entry = createEntry(level, request, rows, timeoutAtMs);
       entry.place?.add(entry);
       level.rows += rows;
       watch(entry);
@@ -187,16 +189,16 @@ export function createBatchQueue(
         for (const waiting of [ready, delayed]) {
           for (const entry of waiting) {
             if (nowMs < entry.timeoutAtMs) yield entry;
-            else checkTimeout(entry); // its timer is late
+            else checkTimeout(entry); // Its timer has not fired yet.
           }
         }
       }
     },
 
-    dequeue(works) {
-      for (const entry of works as readonly QueueEntry[]) {
+    dequeue(requests) {
+      for (const entry of requests as readonly QueueEntry[]) {
         remove(entry);
-        // The default bounds the waiting only; from its own moment on nobody wants the answer, not even when it is being made.
+        // The default timeout limits only the queue time; the request's own deadline also applies during the run.
         const timeoutAtMs =
           entry.level.policy.timeoutAction === "reject"
             ? requestTimeoutAtMs(entry.level, entry.request)
@@ -214,7 +216,7 @@ export function createBatchQueue(
         Infinity,
       );
       return {
-        works: waiting.length,
+        requestCount: waiting.length,
         rows: levels.reduce((sum, level) => sum + level.rows, 0),
         oldestAtMs: waiting.length === 0 ? undefined : oldestAtMs,
       };

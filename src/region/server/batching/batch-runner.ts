@@ -1,4 +1,4 @@
-// Runs a batch on its session and brings each work its answer; one by one, where they cannot have it together.
+// Runs a batch on its session and gives each request its answer. Requests that cannot share a run are run one by one.
 
 import type { Clock } from "../../../core/clock.ts";
 import { EdgeTierError } from "../../../core/errors.ts";
@@ -15,99 +15,97 @@ export interface UnbatchableSession {
 
 export interface BatchRunnerOptions {
   readonly clock: Clock;
-  readonly merger: BatchMerger;
+  /** Called after each successful run of the session. */
   /** A run of the session succeeded. */
   readonly onInferred: (rows: number, durationMs: number) => void;
   readonly onRun: (run: BatchRun) => void;
-  /** A session's outputs turned out to forbid shared runs, or padding, which is then not tried again. */
+  /** Called when outputs turn out to forbid shared runs or padding; the session then stops using them. */
   readonly onUnbatchable: (event: UnbatchableSession) => void;
 }
 
-/** @returns what gives the works their answers; where they ran one by one, all but the last have theirs by then */
+/** @returns a function that settles the requests; after running one by one, it settles only the last of them */
 export type BatchRunner = (
   batch: readonly QueuedRequest[],
   reason: DispatchReason,
 ) => Promise<() => void>;
 
-export function createBatchRunner(
-  session: Session,
-  { clock, merger, onInferred: onTimed, onRun, onUnbatchable }: BatchRunnerOptions,
-): BatchRunner {
-  /** @returns undefined where each has to be run again alone */
-  async function attempt(
-    batch: readonly [QueuedRequest, ...QueuedRequest[]],
-    reason: DispatchReason,
-  ): Promise<(() => void) | undefined> {
-    const { tier: of } = batch[0].request;
-    const rows = batch.reduce((sum, one) => sum + one.rows, 0);
-    const startedMs = clock.now();
-    const waitedMs = batch.map((one) => startedMs - one.queuedAtMs).sort((a, b) => b - a);
-    const lap = createLapTimer(clock);
-    const times = { inputMs: 0, inferMs: 0, outputMs: 0 };
-    let failed = true;
-    try {
-      const merged = merger.merge(batch.map((one) => one.request));
-      times.inputMs = lap();
-      const outputs = await session.run(merged.inputs).finally(() => {
-        times.inferMs = lap();
-        merged.release();
-      });
-      onTimed(rows, times.inferMs);
-      const parts = merged.splitOutputs(outputs);
-      times.outputMs = lap();
-      if ("problem" in parts) {
-        if (merger.disable(parts.kind)) onUnbatchable({ tier: of, problem: parts.problem });
-        return undefined;
-      }
-      failed = false;
-      return () => batch.forEach((one, index) => one.resolve(parts[index] ?? {}));
-    } catch (error) {
-      return batch.length > 1 && isRequestError(error)
-        ? undefined
-        : () => batch.forEach((one) => one.reject(error));
-    } finally {
-      onRun({
-        tier: of,
-        requestCount: batch.length,
-        rows,
-        reason,
-        queueTimesMs: waitedMs,
-        ...times,
-        hasFailed: failed,
-        startedAtMs: startedMs,
-        tracedRequests: batch.flatMap(({ request: { span }, queuedAtMs }) =>
-          span?.isRecording === true ? [{ span, queuedAtMs }] : [],
-        ),
-      });
-    }
-  }
-
-  /** A second time only for one whose padding had to be given up. */
-  async function alone(one: QueuedRequest): Promise<() => void> {
-    return (await attempt([one], "retry")) ?? (await alone(one));
+export function createBatchRunner(session: Session, options: BatchRunnerOptions): BatchRunner {
+  /** Repeats the run only for a request whose padding had to be disabled. */
+  async function runAlone(queued: QueuedRequest): Promise<() => void> {
+    return (await runTogether(session, options, [queued], "retry")) ?? (await runAlone(queued));
   }
 
   return async (batch, reason) => {
     const [first, ...others] = batch;
     let settle = () => {};
     if (first === undefined) return settle;
-    const together = await attempt([first, ...others], reason);
-    if (together !== undefined) return together;
-    for (const one of batch) {
+    const settleAll = await runTogether(session, options, [first, ...others], reason);
+    if (settleAll !== undefined) return settleAll;
+    for (const queued of batch) {
       settle();
-      settle = one.isSettled ? () => {} : await alone(one);
+      settle = queued.isSettled ? () => {} : await runAlone(queued);
     }
     return settle;
   };
 }
 
-/** @returns milliseconds since it was last called */
+/** @returns undefined if each request must run again alone */
+async function runTogether(
+  session: Session,
+  { clock, merger, onInferred, onRun, onUnbatchable }: BatchRunnerOptions,
+  batch: readonly [QueuedRequest, ...QueuedRequest[]],
+  reason: DispatchReason,
+): Promise<(() => void) | undefined> {
+  const { tier } = batch[0].request;
+  const rows = batch.reduce((sum, queued) => sum + queued.rows, 0);
+  const startedAtMs = clock.now();
+  const lap = createLapTimer(clock);
+  const times = { inputMs: 0, inferMs: 0, outputMs: 0 };
+  let hasFailed = true;
+  try {
+    const merged = merger.merge(batch.map(({ request }) => request));
+    times.inputMs = lap();
+    const outputs = await session.run(merged.inputs).finally(() => {
+      times.inferMs = lap();
+      merged.release();
+    });
+    onInferred(rows, times.inferMs);
+    const parts = merged.splitOutputs(outputs);
+    times.outputMs = lap();
+    if ("problem" in parts) {
+      if (merger.disable(parts.kind)) onUnbatchable({ tier, problem: parts.problem });
+      return undefined;
+    }
+    hasFailed = false;
+    return () => batch.forEach((queued, index) => queued.resolve(parts[index] ?? {}));
+  } catch (error) {
+    return batch.length > 1 && isRequestError(error)
+      ? undefined
+      : () => batch.forEach((queued) => queued.reject(error));
+  } finally {
+    onRun({
+      tier,
+      requestCount: batch.length,
+      rows,
+      reason,
+      queueTimesMs: batch.map((queued) => startedAtMs - queued.queuedAtMs).sort((a, b) => b - a),
+      ...times,
+      hasFailed,
+      startedAtMs,
+      tracedRequests: batch.flatMap(({ request: { span }, queuedAtMs }) =>
+        span?.isRecording === true ? [{ span, queuedAtMs }] : [],
+      ),
+    });
+  }
+}
+
+/** @returns a function that returns the milliseconds since its last call */
 function createLapTimer(clock: Clock): () => number {
   let lastMs = clock.now();
   return () => {
     const beforeMs = lastMs;
     lastMs = clock.now();
-    return Math.max(0, lastMs - beforeMs); // the clock may be set back
+    return Math.max(0, lastMs - beforeMs); // The clock may be set back.
   };
 }
 

@@ -1,14 +1,15 @@
-// How many requests may be under way at once, over all models: a permit is taken before a request is read, so that neither
-import { regionServerErrors } from "../errors.ts";
-// bodies nor queues grow without bound. A model's own queue has its own bound, in rows (batch-queue.ts).
+// Concurrency limiter: bounds the requests in flight over all models. A permit is taken before a request is read, so that
+// neither bodies nor queues grow without bound. Each model's queue has its own bound, in rows (batch-queue.ts).
 //
-// Refusals are 503 with retry-after and Triton's text, as a full queue's are. 429 would say that this client sends too much;
-// here it is all of them together, and another region may well answer.
+// Rejections are 503 with retry-after and Triton's text, like those of a full queue. 429 would blame this client, but the limit
+// counts all clients together, and another region may well answer.
+
+import { regionServerErrors } from "../errors.ts";
 
 export interface ConcurrencyLimiter {
-  /** Of all permits, the share that is taken. */
+  /** Share of the permits in use. */
   readonly utilization: number;
-  /** @returns gives it back @throws queue_full */
+  /** @returns a function that releases the permit @throws queue_full */
   acquire(): () => void;
 }
 

@@ -1,10 +1,12 @@
-// The executor: a lane for each session, in which the works of several requests share runs. Models differ in how
-// (`batching` of their configuration); with `mode: off` each work has a run of its own.
+// Executor: creates one scheduler per session, in which requests share runs. The model's configuration (`batching`) decides
+// how; with `mode: off`, each request has its own run.
 //
-// Known gaps: a run that has started is not stopped when nobody waits for it any more. A model whose rows influence each
-// other although its outputs have a row each (dynamic quantisation does that, slightly) cannot be told from others. With
-// several instances answers may come in another order than requests (Triton's `preserve_ordering` is not there): over HTTP
-// each has its own request to go back to.
+// Known gaps:
+// - A run that has started is not stopped when its last client disconnects.
+// - A model whose rows influence each other cannot be recognized if its outputs have one row each. Dynamic quantization has
+//   this effect to a small degree.
+// - With several instances, answers may be out of order (Triton's `preserve_ordering` is not supported). Over HTTP, each answer
+//   belongs to its own request.
 
 import type { Clock } from "../../../core/clock.ts";
 import type { BatchingConfig } from "../../../registry/serving-config.ts";
@@ -19,7 +21,7 @@ import type { UnbatchableSession } from "./batch-runner.ts";
 
 export interface ExecutorOptions {
   readonly clock?: Clock;
-  /** What models do not say themselves. */
+  /** Values that a model's configuration does not set. */
   readonly defaultBatching?: BatchingConfig;
   /** Called once for each run. */
   readonly onRun?: (run: BatchRun) => void;
@@ -28,70 +30,64 @@ export interface ExecutorOptions {
 
 export function createExecutor({
   clock = createPreciseClock(),
-  defaultBatching: defaults,
+  defaultBatching,
   onRun = () => {},
   onUnbatchable = () => {},
 }: ExecutorOptions = {}): Executor {
   const pool = createBufferPool();
-  // A lane goes with its session: nothing here holds on to either.
-  const lanes = new WeakMap<Session, SessionScheduler>();
-  const known = new Set<WeakRef<SessionScheduler>>();
+  // A scheduler lives as long as its session, so nothing here keeps either alive.
+  const schedulers = new WeakMap<Session, SessionScheduler>();
+  const schedulerRefs = new Set<WeakRef<SessionScheduler>>();
 
-  function laneOf({ session, tier: of, batching }: ExecutionRequest): SessionScheduler {
-    const existing = lanes.get(session);
+  function getScheduler({ session, tier, batching }: ExecutionRequest): SessionScheduler {
+    const existing = schedulers.get(session);
     if (existing !== undefined) return existing;
-    const created = createSessionScheduler(session, of, {
+    const created = createSessionScheduler(session, tier, {
       clock,
-      config: resolveSchedulerConfig(batching, defaults),
+      config: resolveSchedulerConfig(batching, defaultBatching),
       pool,
       onRun,
       onUnbatchable,
     });
-    lanes.set(session, created);
-    forgetGone();
-    known.add(new WeakRef(created));
+    schedulers.set(session, created);
+    forgetCollected();
+    schedulerRefs.add(new WeakRef(created));
     return created;
   }
 
-  function forgetGone(): void {
-    for (const ref of known) if (ref.deref() === undefined) known.delete(ref);
+  function forgetCollected(): void {
+    for (const ref of schedulerRefs) if (ref.deref() === undefined) schedulerRefs.delete(ref);
   }
 
   return {
-    async execute(work) {
-      validateInputs(work.session.inputs, work.inputs); // what is wrong takes no place, and what is merged must fit
-      return await laneOf(work).execute(work);
+    async execute(request) {
+      validateInputs(request.session.inputs, request.inputs); // Invalid inputs must neither take queue space nor be merged.
+      return await getScheduler(request).execute(request);
     },
 
     queueStates() {
       const byName = new Map<string, TierQueueState>();
-      for (const ref of known) {
-        const lane = ref.deref();
-        if (lane !== undefined) addQueueState(byName, lane.queueState());
+      for (const ref of schedulerRefs) {
+        const scheduler = ref.deref();
+        if (scheduler !== undefined) addQueueState(byName, scheduler.queueState());
       }
       return [...byName.values()];
     },
   };
 }
 
-/** A tier that was loaded anew has two sessions for a while. */
+/** Adds up the queues of a tier. A reloaded tier has two sessions for a while. */
 function addQueueState(
   byName: Map<string, TierQueueState>,
-  {
-    tier: of,
-    requestCount: works,
-    rows,
-    oldestAgeMs: ageMs,
-    runsInFlight: running,
-  }: TierQueueState,
+  { tier, requestCount, rows, oldestAgeMs, runsInFlight }: TierQueueState,
 ): void {
-  const name = `${of.model}@${of.version}/${of.tier}`;
+  const name = `${tier.model}@${tier.version}/${tier.tier}`;
   const other = byName.get(name) ?? { requestCount: 0, rows: 0, oldestAgeMs: 0, runsInFlight: 0 };
   byName.set(name, {
-    tier: of,
-    requestCount: other.requestCount + works,
+    tier,
+    requestCount: other.requestCount + requestCount,
     rows: other.rows + rows,
-    oldestAgeMs: Math.max(other.oldestAgeMs, ageMs),
-    runsInFlight: other.runsInFlight + running,
+    oldestAgeMs: Math.max(other.oldestAgeMs, oldestAgeMs),
+    runsInFlight: other.runsInFlight + runsInFlight,
   });
 }

@@ -1,14 +1,14 @@
-// When a free session should run what waits for it, and how much of that: the port, and Triton's policy.
-// The other policy learns: adaptive-policy.ts.
+// Port: decides when a free session runs its queued requests, and how many. Contains Triton's policy; adaptive-policy.ts has the
+// learning one.
 
 /**
- * - `full`: no further row fits; `shape`: the next work cannot share this run; `single`: no work can.
- * - `preferred`: a preferred size; `delay`: the oldest has waited as long as it may.
- * - `idle`: the session is free, and waiting is not allowed or not worth it.
- * - `deadline`: waiting could make one of them late.
- * - `throughput`: fewer than there are, as more in one run would answer no more a second; `explore`: more, to see whether
- *   that is still so.
- * - `retry`: by itself, since the batch it was in failed.
+ * - `full`: no further row fits; `shape`: the next request cannot share the run; `single`: no request can
+ * - `preferred`: the batch has a preferred size; `delay`: the oldest request has reached its maximum delay
+ * - `idle`: the session is free, and waiting is disabled or not worthwhile
+ * - `deadline`: waiting could make a request late
+ * - `throughput`: a smaller batch, because a larger one would not raise the throughput; `explore`: a larger batch, to verify
+ *   this again
+ * - `retry`: a single request, because its batch failed
  */
 export type DispatchReason =
   | "full"
@@ -22,42 +22,42 @@ export type DispatchReason =
   | "explore"
   | "retry";
 
-/** The longest batch that could run now: the works in line from the first on. */
+/** Longest batch that could run now: the queued requests from the first on. */
 export interface BatchCandidate {
   readonly nowMs: number;
-  /** Rows of the first work, of the first two, and so on; at least one. */
+  /** Rows of the first request, of the first two, and so on; at least one element. */
   readonly cumulativeRows: readonly number[];
-  /** Why no work to come could join them; undefined if one could. */
+  /** Why no later request could join the batch; undefined if one could. */
   readonly limitReason: "full" | "shape" | "single" | undefined;
-  /** When the oldest of them came. */
+  /** Arrival of the oldest request. */
   readonly oldestQueuedAtMs: number;
-  /** When the most urgent of them must be answered; Infinity if none must. */
+  /** Earliest deadline of the requests; Infinity without deadlines. */
   readonly deadlineAtMs: number;
-  /** Runs under way, and as many as there can be. */
   readonly runsInFlight: number;
+  /** Maximum number of concurrent runs. */
   readonly instanceCount: number;
 }
 
 export type DispatchDecision =
-  /** @property requestCount how many, from the first on */
+  /** @property requestCount number of requests, from the first on */
   | { readonly kind: "dispatch"; readonly requestCount: number; readonly reason: DispatchReason }
-  /** To ask again at `untilAtMs`, or as soon as something comes or goes. */
+  /** Decide again at `untilAtMs`, or when a request arrives or a run ends. */
   | { readonly kind: "wait"; readonly untilAtMs: number };
 
-/** Decides for one session, whose instances are alike. */
+/** Decides for one session, whose instances are equivalent. */
 export interface DispatchPolicy {
-  /** Called when an instance is free and something waits. */
+  /** Called when an instance is free and requests are queued. */
   decide(batch: BatchCandidate): DispatchDecision;
-  /** Work came. */
+  /** Called for each arriving request. */
   recordArrival?(rows: number, nowMs: number): void;
-  /** A run succeeded. */
+  /** Called after each successful run. */
   recordRun?(rows: number, durationMs: number): void;
 }
 
 export interface FixedPolicyOptions {
-  /** Sizes that go at once, the largest that can be formed. */
+  /** Batch sizes that are dispatched immediately; the largest possible one is chosen. */
   readonly preferredBatchRows?: readonly number[];
-  /** What the oldest may wait for others to come; 0: what waits goes when the session is free. */
+  /** Maximum delay of the oldest request; 0 dispatches whenever the session is free. */
   readonly maxQueueDelayMs?: number;
 }
 
@@ -69,29 +69,26 @@ export const dispatch = (requestCount: number, reason: DispatchReason): Dispatch
 
 /** Triton's dynamic batcher: `preferred_batch_size` and `max_queue_delay_microseconds` of its model configuration. */
 export function createFixedPolicy({
-  preferredBatchRows: preferredRows = [],
+  preferredBatchRows = [],
   maxQueueDelayMs = 0,
 }: FixedPolicyOptions = {}): DispatchPolicy {
-  const largestPreferred = Math.max(0, ...preferredRows);
+  const largestPreferred = Math.max(0, ...preferredBatchRows);
 
   return {
-    decide({
-      nowMs,
-      cumulativeRows: rowsOfFirst,
-      limitReason: limit,
-      oldestQueuedAtMs: oldestAtMs,
-    }) {
-      const all = rowsOfFirst.length;
-      const rows = rowsOfFirst.at(-1) ?? 0;
-      const isLate = maxQueueDelayMs > 0 && nowMs >= oldestAtMs + maxQueueDelayMs; // the sum that it was told to wait until, as others are rounded differently
-      const preferred = rowsOfFirst.findLastIndex((sum) => preferredRows.includes(sum)) + 1;
+    decide({ nowMs, cumulativeRows, limitReason, oldestQueuedAtMs }) {
+      const requestCount = cumulativeRows.length;
+      const rows = cumulativeRows.at(-1) ?? 0;
+      // This sum must equal the returned `untilAtMs`; other forms round differently.
+      const isLate = maxQueueDelayMs > 0 && nowMs >= oldestQueuedAtMs + maxQueueDelayMs;
+      const preferred = cumulativeRows.findLastIndex((sum) => preferredBatchRows.includes(sum)) + 1;
       if (preferred > 0 && !isLate) return dispatch(preferred, "preferred");
-      if (limit !== undefined) return dispatch(all, limit);
-      if (isLate) return dispatch(all, "delay");
-      if (largestPreferred > 0 && rows >= largestPreferred) return dispatch(all, "full"); // no preferred size can come of it any more
+      if (limitReason !== undefined) return dispatch(requestCount, limitReason);
+      if (isLate) return dispatch(requestCount, "delay");
+      // Beyond the largest preferred size, waiting cannot reach a preferred size any more.
+      if (largestPreferred > 0 && rows >= largestPreferred) return dispatch(requestCount, "full");
       return maxQueueDelayMs === 0
-        ? dispatch(all, "idle")
-        : { kind: "wait", untilAtMs: oldestAtMs + maxQueueDelayMs };
+        ? dispatch(requestCount, "idle")
+        : { kind: "wait", untilAtMs: oldestQueuedAtMs + maxQueueDelayMs };
     },
   };
 }

@@ -1,4 +1,4 @@
-// Which works may share a run, and how: inputs one behind the other along their first dimension, padded where they may be.
+// Decides which requests may share a run, and concatenates their inputs along the first dimension, padded if allowed.
 
 import { byteView } from "../../../core/bytes.ts";
 import {
@@ -18,26 +18,28 @@ import {
 
 export interface MergedInputs {
   readonly inputs: NamedTensors;
-  /** To be called when the run is over: the inputs' buffers are used again. */
+  /** Returns the inputs' buffers to the pool. Call it after the run. */
   release(): void;
 }
 
-/** The first dimension of its inputs; 1 where they have none in common. */
+/** Returns the first dimension of the inputs; 1 if they have none in common. */
 export function rowCountOf({ inputs }: ExecutionRequest): number {
   const rows = Object.values(inputs).map((tensor) => tensor.shape[0]);
-  return rows[0] !== undefined && rows[0] > 0 && rows.every((one) => one === rows[0]) ? rows[0] : 1;
+  return rows[0] !== undefined && rows[0] > 0 && rows.every((count) => count === rows[0])
+    ? rows[0]
+    : 1;
 }
 
 /**
- * The same for works whose inputs can be merged: their dimensions agree, but for the first, and for those that are padded.
- * @param work whose inputs fit the session's (validate-inputs.ts), so that names and datatypes agree
- * @returns undefined for work that can only run by itself
+ * Computes a key that is equal for requests whose inputs can be merged. All dimensions must agree, except the first and padded ones.
+ * @param request whose inputs match the session's (validate-inputs.ts), so that names and datatypes agree
+ * @returns undefined for a request that can only run by itself
  */
 export function computeBatchKey(
   { session, inputs }: ExecutionRequest,
   padding: RequestPadding | undefined,
 ): string | undefined {
-  // With a fixed or no first dimension there is no batch.
+  // Without a variable first dimension there is no batch.
   if (session.inputs.length === 0 || session.inputs.some((spec) => spec.shape[0] !== -1))
     return undefined;
   const rows = inputs[session.inputs[0]?.name ?? ""]?.shape[0];
@@ -56,7 +58,7 @@ export function computeBatchKey(
   return dimensions.includes(undefined) ? undefined : [padded, ...dimensions].join(";");
 }
 
-/** The length of a run of works that share a key. */
+/** Returns the padded length of a run whose requests share a key. */
 export function computePaddedLength(paddings: readonly RequestPadding[]): number | undefined {
   const [first] = paddings;
   if (first === undefined) return undefined;
@@ -64,9 +66,9 @@ export function computePaddedLength(paddings: readonly RequestPadding[]): number
   return findBucketLength(first, longest) ?? longest;
 }
 
-/** @param works of one batch key, at least one */
+/** @param requests with the same batch key, at least one */
 export function mergeInputs(
-  works: readonly ExecutionRequest[],
+  requests: readonly ExecutionRequest[],
   padding: PaddingRule | undefined,
   runLength: number | undefined,
   pool: BufferPool,
@@ -77,8 +79,8 @@ export function mergeInputs(
     buffers.push(buffer);
     return buffer;
   };
-  const merged = (works[0]?.session.inputs ?? []).map((spec) => {
-    const parts = works.flatMap((work) => work.inputs[spec.name] ?? []);
+  const merged = (requests[0]?.session.inputs ?? []).map((spec) => {
+    const parts = requests.flatMap((request) => request.inputs[spec.name] ?? []);
     return [
       spec.name,
       concatenate(
@@ -127,30 +129,31 @@ function concatenate(
   return { datatype: first.datatype, shape, data: new ArrayType(buffer) } as Tensor;
 }
 
-/** Copies block by block of the padded dimension, each followed by its padding. */
+/** Copies each block of the padded dimension, followed by its padding. */
 function copyPadded(
   source: Uint8Array,
   { shape, datatype }: Tensor & { readonly datatype: NumericDatatype },
   target: Uint8Array,
-  to: readonly number[],
+  paddedShape: readonly number[],
   { axis, value }: PaddingRule,
 ): void {
   const inner = product(shape.slice(axis + 1));
-  const ownBytes = (shape[axis] ?? 0) * inner * typedArrays[datatype].BYTES_PER_ELEMENT;
+  const blockBytes = (shape[axis] ?? 0) * inner * typedArrays[datatype].BYTES_PER_ELEMENT;
   const filling = createFilledBytes(
     datatype,
-    ((to[axis] ?? 0) - (shape[axis] ?? 0)) * inner,
+    ((paddedShape[axis] ?? 0) - (shape[axis] ?? 0)) * inner,
     value,
   );
-  const fullBytes = ownBytes + filling.byteLength;
+  const paddedBlockBytes = blockBytes + filling.byteLength;
   const blocks = product(shape.slice(0, axis));
   for (let block = 0; block < blocks; block++) {
-    target.set(source.subarray(block * ownBytes, (block + 1) * ownBytes), block * fullBytes);
-    target.set(filling, block * fullBytes + ownBytes);
+    const offset = block * paddedBlockBytes;
+    target.set(source.subarray(block * blockBytes, (block + 1) * blockBytes), offset);
+    target.set(filling, offset + blockBytes);
   }
 }
 
-/** @param value 0 for those that are bit patterns (padding.ts) */
+/** @param value 0 for datatypes that hold bit patterns (padding.ts) */
 function createFilledBytes(datatype: NumericDatatype, count: number, value: number): Uint8Array {
   const elements = new typedArrays[datatype](count);
   if (elements instanceof BigInt64Array || elements instanceof BigUint64Array)

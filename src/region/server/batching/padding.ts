@@ -1,11 +1,12 @@
-// Which works may be padded, so that rows of different lengths share a run: those that were encoded here, and those of a
-// model that declares its padding (`batching.padding`).
+// Decides which requests may be padded, so that rows of different lengths share a run. These are requests encoded here, and
+// requests to a model that declares its padding (`batching.padding`).
 //
-// What comes out must be what the work would have got alone, so outputs that are longer for the padding are cut back. Where
-// to cut is known only of an output whose one variable dimension, beside the first, is the padded axis itself; and of a work
-// whose padded inputs are all of one length. Everything else runs as it is. What remains unknown: an output whose length has
-// nothing to do with the input's is cut, too, if it happens to be just as long as the run; a model that has one should not
-// declare padding. BYTES are not padded, and FP16 and BF16 with nothing but zeros.
+// The outputs must equal those of a separate run, so padded outputs are trimmed. An output can be trimmed if the padded axis is
+// its only variable dimension after the first. A request can be padded if its padded inputs all have the same length.
+// Everything else runs unpadded.
+//
+// Known gap: an output whose length is independent of the input is also trimmed if it happens to be as long as the run. A model
+// with such an output should not declare padding. BYTES are not padded; FP16 and BF16 are padded with zeros only.
 
 import type { Datatype, TensorSpec } from "../../../core/tensor.ts";
 import type { Session } from "../../../runtime/runtime.ts";
@@ -17,11 +18,11 @@ export interface PaddingRule extends Omit<RowPadding, "buckets"> {
 }
 
 export interface RequestPadding extends PaddingRule {
-  /** The work's own. */
+  /** Length of the request's padded inputs. */
   readonly length: number;
 }
 
-/** @param declared by the model; of works that were encoded here, only its buckets count */
+/** @param declared by the model; for requests encoded here, only its buckets count */
 export function resolvePadding(
   { session, inputs, padding: encoded }: ExecutionRequest,
   declared: PaddingRule | undefined,
@@ -42,7 +43,7 @@ export function resolvePadding(
     : { ...padding, length };
 }
 
-/** Whether this input or output has the length that padding changes. */
+/** Returns whether this input or output has the length that padding changes. */
 export const hasVariableAxis = ({ shape }: TensorSpec, axis: number): boolean => shape[axis] === -1;
 
 const canBePadded = (datatype: Datatype, { value }: PaddingRule) =>
@@ -54,7 +55,7 @@ function canTrimOutputs({ outputs }: Session, axis: number): boolean {
   );
 }
 
-/** The length that a run of it gets; undefined where there is no bucket for it: its longest work's. */
+/** Returns the padded length of a run; undefined without a matching bucket, when the longest request decides. */
 export function findBucketLength({ buckets }: PaddingRule, length: number): number | undefined {
   return buckets?.find((bucket) => bucket >= length);
 }

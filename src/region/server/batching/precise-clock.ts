@@ -1,8 +1,8 @@
-// The system's clock with fractions of a millisecond, in which runs of small models are measured.
+// System clock with fractions of a millisecond, because runs of small models are short.
 
 import { type Clock, systemClock } from "../../../core/clock.ts";
 
-/** How far it may be from the system's clock, which is set now and then; others of this process compare with that one. */
+/** Maximum difference from the system clock, which may be set at any time and which the rest of the process uses. */
 const MAX_DRIFT_MS = 2;
 
 export function createPreciseClock(): Clock {

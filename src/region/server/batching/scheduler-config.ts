@@ -1,4 +1,4 @@
-// A model's batching configuration over the region's, with every field there, in the units that are used here.
+// Resolves a model's batching configuration: merges it with the region's defaults, fills every field and converts units.
 
 import {
   mergeServingConfigs,
@@ -12,11 +12,11 @@ import type { PaddingRule } from "./padding.ts";
 
 export interface SchedulerConfig {
   readonly createPolicy: () => DispatchPolicy;
-  /** Whether works may share runs at all. */
+  /** Whether requests may share runs at all. */
   readonly isBatchingEnabled: boolean;
-  /** Rows of one run; a single work may have more, and then runs by itself. */
+  /** Maximum rows of one run; a single larger request runs by itself. */
   readonly maxBatchRows: number;
-  /** For tensors that clients send; those that are encoded here bring their own, but for its buckets. */
+  /** Padding of tensors that clients send. Requests encoded here have their own rule, except for its buckets. */
   readonly padding: PaddingRule | undefined;
   readonly queue: QueuePolicy;
 }
@@ -25,7 +25,7 @@ type LevelConfig = Pick<
   QueueConfig,
   "timeoutAction" | "defaultTimeoutUs" | "allowTimeoutOverride" | "maxQueueSize"
 >;
-/** As Triton's `priority_queue_policy`: what is different on a level, by its number. */
+/** Triton's `priority_queue_policy`: overrides of single levels, keyed by number. */
 type PriorityQueueConfig = QueueConfig & {
   readonly byPriority?: Readonly<Record<string, LevelConfig>>;
 };
@@ -35,12 +35,12 @@ export const DEFAULT_BATCHING = {
   maxBatchRows: 32,
 } as const satisfies BatchingConfig;
 
-/** @param configs the first that says something counts, field by field */
+/** @param configs in order of precedence, field by field */
 export function resolveSchedulerConfig(
   ...configs: readonly (BatchingConfig | undefined)[]
 ): SchedulerConfig {
   const { batching = {} } = mergeServingConfigs(
-    ...configs.flatMap((one) => (one === undefined ? [] : [{ batching: one }])),
+    ...configs.flatMap((config) => (config === undefined ? [] : [{ batching: config }])),
   );
   const {
     mode = DEFAULT_BATCHING.mode,
@@ -80,9 +80,9 @@ function resolveQueuePolicy(queue: PriorityQueueConfig = {}): QueuePolicy {
     priorityLevels,
     defaultPriority: Math.min(defaultPriorityLevel, priorityLevels),
     overridesByPriority: new Map(
-      Object.entries(byPriority).map(([level, differing]) => [
+      Object.entries(byPriority).map(([level, overrides]) => [
         Number(level),
-        resolveLevelPolicy(differing),
+        resolveLevelPolicy(overrides),
       ]),
     ),
   };

@@ -1,152 +1,179 @@
-// One session's queue, and the runs made of it. While its instances run, the next batch forms; when one is free, the delay
-// policy says whether that goes or waits for more.
+// Scheduler of one session: queues requests and dispatches batches. The next batch forms while the instances are busy. When one
+// is free, the dispatch policy decides whether the batch runs or waits for more requests.
 
 import type { Clock } from "../../../core/clock.ts";
 import type { NamedTensors } from "../../../core/tensor.ts";
 import type { Session } from "../../../runtime/runtime.ts";
 import type { TierQueueState, BatchRun, TierRef, ExecutionRequest } from "../executor.ts";
-import { createBatchQueue, type QueuedRequest } from "./batch-queue.ts";
+import { type BatchQueue, createBatchQueue, type QueuedRequest } from "./batch-queue.ts";
 import type { BufferPool } from "../buffer-pool.ts";
-import type { BatchCandidate } from "./dispatch-policy.ts";
+import type { BatchCandidate, DispatchPolicy } from "./dispatch-policy.ts";
 import type { SchedulerConfig } from "./scheduler-config.ts";
 import { rowCountOf } from "./merge-inputs.ts";
-import { createBatchMerger } from "./batch-merger.ts";
-import { createBatchRunner, type UnbatchableSession } from "./batch-runner.ts";
+import { type BatchMerger, createBatchMerger } from "./batch-merger.ts";
+import { type BatchRunner, createBatchRunner, type UnbatchableSession } from "./batch-runner.ts";
 
 export interface SessionSchedulerOptions {
   readonly clock: Clock;
   readonly config: SchedulerConfig;
-  /** Of merged inputs. */
+  /** Buffers of merged inputs. */
   readonly pool: BufferPool;
   readonly onRun: (run: BatchRun) => void;
   readonly onUnbatchable: (event: UnbatchableSession) => void;
 }
 
 export interface SessionScheduler {
-  /** Takes one work to its answer. @throws as Executor */
-  execute(work: ExecutionRequest): Promise<NamedTensors>;
+  /** Queues one request and resolves with its outputs. @throws as Executor */
+  execute(request: ExecutionRequest): Promise<NamedTensors>;
   queueState(): TierQueueState;
 }
 
 export function createSessionScheduler(
   session: Session,
-  of: TierRef,
+  tier: TierRef,
   { clock, config, pool, onRun, onUnbatchable }: SessionSchedulerOptions,
 ): SessionScheduler {
-  const { maxBatchRows } = config;
-  const instances = session.concurrency ?? 1;
   const policy = config.createPolicy();
-  const queue = createBatchQueue(clock, config.queue, pump);
+  const queue = createBatchQueue(clock, config.queue, () => dispatcher.dispatchAll());
   const merger = createBatchMerger(session, { ...config, pool });
-  const runBatch = createBatchRunner(session, {
+  const dispatcher = createDispatcher({
     clock,
-    merger,
-    onRun,
-    onUnbatchable,
-    onInferred: (rows, durationMs) => policy.recordRun?.(rows, durationMs),
+    policy,
+    queue,
+    collect: () => collectBatch(queue, merger, config.maxBatchRows),
+    runBatch: createBatchRunner(session, {
+      clock,
+      merger,
+      onRun,
+      onUnbatchable,
+      onInferred: (rows, durationMs) => policy.recordRun?.(rows, durationMs),
+    }),
+    instanceCount: session.concurrency ?? 1,
   });
-  let running = 0;
-  let isPumping = false;
-  let cancelWait = () => {};
-
-  /** Starts what can be started now. */
-  function pump(): void {
-    if (isPumping) return; // a work was dropped on the way
-    isPumping = true;
-    cancelWait();
-    try {
-      while (dispatchNext());
-    } finally {
-      isPumping = false;
-    }
-  }
-
-  /** @returns whether something was started */
-  function dispatchNext(): boolean {
-    if (running >= instances) return false;
-    const { works, view } = longestBatch();
-    if (view === undefined) return false;
-    const decision = policy.decide(view);
-    if (decision.kind === "wait") {
-      cancelWait = clock.setTimer(pump, Math.max(0, decision.untilAtMs - view.nowMs));
-      return false;
-    }
-    const batch = works.slice(0, decision.requestCount);
-    queue.dequeue(batch);
-    running++;
-    void runBatch(batch, decision.reason).then(finish);
-    return true;
-  }
-
-  function finish(settle: () => void): void {
-    running--;
-    settle();
-    pump(); // in the same turn: the session has its next batch before any answer is written out
-  }
-
-  /** The works in line, as far as they may share a run; order is kept, so the first that may not ends the batch. */
-  function longestBatch(): {
-    readonly works: readonly QueuedRequest[];
-    readonly view: BatchCandidate | undefined;
-  } {
-    const works: QueuedRequest[] = [];
-    const rowsOfFirst: number[] = [];
-    let limit: BatchCandidate["limitReason"];
-    let key: string | undefined;
-    let rows = 0;
-    for (const one of queue.inPriorityOrder()) {
-      const isHead = works.length === 0;
-      if (isHead) key = merger.batchKey(one.request);
-      else if (merger.batchKey(one.request) !== key) limit = "shape";
-      else if (rows + one.rows > maxBatchRows) limit = "full";
-      if (limit !== undefined) break;
-      works.push(one);
-      rowsOfFirst.push((rows += one.rows));
-      if (key === undefined) limit = "single";
-      else if (rows >= maxBatchRows) limit = "full";
-      if (limit !== undefined) break;
-    }
-    if (works.length === 0) return { works, view: undefined };
-    const oldestAtMs = Math.min(...works.map((one) => one.queuedAtMs));
-    const dueAtMs = Math.min(...works.map(deadlineAtMsOf));
-    return {
-      works,
-      view: {
-        nowMs: clock.now(),
-        cumulativeRows: rowsOfFirst,
-        limitReason: limit,
-        oldestQueuedAtMs: oldestAtMs,
-        deadlineAtMs: dueAtMs,
-        runsInFlight: running,
-        instanceCount: instances,
-      },
-    };
-  }
 
   return {
-    async execute(work) {
-      const queued = queue.enqueue(work, rowCountOf(work));
+    async execute(request) {
+      const queued = queue.enqueue(request, rowCountOf(request));
       policy.recordArrival?.(queued.rows, queued.queuedAtMs);
-      pump();
+      dispatcher.dispatchAll();
       return await queued.result;
     },
 
     queueState() {
-      const { works, rows, oldestAtMs } = queue.state();
+      const { requestCount, rows, oldestAtMs } = queue.state();
       return {
-        tier: of,
-        requestCount: works,
+        tier,
+        requestCount,
         rows,
         oldestAgeMs: oldestAtMs === undefined ? 0 : clock.now() - oldestAtMs,
-        runsInFlight: running,
+        runsInFlight: dispatcher.runsInFlight(),
       };
     },
   };
 }
 
-function deadlineAtMsOf({ request: work, queuedAtMs }: QueuedRequest): number {
+interface DispatcherOptions {
+  readonly clock: Clock;
+  readonly policy: DispatchPolicy;
+  readonly queue: BatchQueue;
+  readonly collect: () => CollectedBatch;
+  readonly runBatch: BatchRunner;
+  readonly instanceCount: number;
+}
+
+/** Starts runs as the policy decides, on as many instances as there are. */
+function createDispatcher({
+  clock,
+  policy,
+  queue,
+  collect,
+  runBatch,
+  instanceCount,
+}: DispatcherOptions) {
+  let runsInFlight = 0;
+  let isDispatching = false;
+  let cancelWait = () => {};
+
+  /** Starts every run that can start now. */
+  function dispatchAll(): void {
+    if (isDispatching) return; // The queue dropped a request during the dispatch.
+    isDispatching = true;
+    cancelWait();
+    try {
+      while (dispatchNext());
+    } finally {
+      isDispatching = false;
+    }
+  }
+
+  /** @returns whether a run was started */
+  function dispatchNext(): boolean {
+    if (runsInFlight >= instanceCount) return false;
+    const batch = collect();
+    if (batch.requests.length === 0) return false;
+    const nowMs = clock.now();
+    const decision = policy.decide({ ...describeBatch(batch), nowMs, runsInFlight, instanceCount });
+    if (decision.kind === "wait") {
+      cancelWait = clock.setTimer(dispatchAll, Math.max(0, decision.untilAtMs - nowMs));
+      return false;
+    }
+    const dispatched = batch.requests.slice(0, decision.requestCount);
+    queue.dequeue(dispatched);
+    runsInFlight++;
+    void runBatch(dispatched, decision.reason).then(finish);
+    return true;
+  }
+
+  function finish(settle: () => void): void {
+    runsInFlight--;
+    settle();
+    dispatchAll(); // In the same turn, so that the session has its next batch before any answer is written.
+  }
+
+  return { dispatchAll, runsInFlight: () => runsInFlight };
+}
+
+interface CollectedBatch {
+  readonly requests: readonly QueuedRequest[];
+  readonly cumulativeRows: readonly number[];
+  readonly limitReason: BatchCandidate["limitReason"];
+}
+
+/** Collects the longest possible batch. The order is kept, so the first request that does not fit ends it. */
+function collectBatch(
+  queue: BatchQueue,
+  merger: BatchMerger,
+  maxBatchRows: number,
+): CollectedBatch {
+  const requests: QueuedRequest[] = [];
+  const cumulativeRows: number[] = [];
+  let limitReason: BatchCandidate["limitReason"];
+  let key: string | undefined;
+  let rows = 0;
+  for (const queued of queue.inPriorityOrder()) {
+    if (requests.length === 0) key = merger.batchKey(queued.request);
+    else if (merger.batchKey(queued.request) !== key) limitReason = "shape";
+    else if (rows + queued.rows > maxBatchRows) limitReason = "full";
+    if (limitReason !== undefined) break;
+    requests.push(queued);
+    cumulativeRows.push((rows += queued.rows));
+    if (key === undefined) limitReason = "single";
+    else if (rows >= maxBatchRows) limitReason = "full";
+    if (limitReason !== undefined) break;
+  }
+  return { requests, cumulativeRows, limitReason };
+}
+
+const describeBatch = ({ requests, cumulativeRows, limitReason }: CollectedBatch) => ({
+  cumulativeRows,
+  limitReason,
+  oldestQueuedAtMs: Math.min(...requests.map(({ queuedAtMs }) => queuedAtMs)),
+  deadlineAtMs: Math.min(...requests.map(deadlineAtMsOf)),
+});
+
+function deadlineAtMsOf({ request, queuedAtMs }: QueuedRequest): number {
   return Math.min(
-    work.expiresAtMs ?? Infinity,
-    work.maxLatencyMs === undefined ? Infinity : queuedAtMs + work.maxLatencyMs,
+    request.expiresAtMs ?? Infinity,
+    request.maxLatencyMs === undefined ? Infinity : queuedAtMs + request.maxLatencyMs,
   );
 }

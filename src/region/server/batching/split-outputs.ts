@@ -1,21 +1,21 @@
-// The outputs of a run, cut back into those of its works.
+// Splits the outputs of a run into those of its requests.
 
 import type { NamedTensors, Tensor } from "../../../core/tensor.ts";
 import { product } from "./merge-inputs.ts";
 
-/** What a run's works had, in their order. */
+/** Rows and padding of a run's requests, in their order. */
 export interface SplitPlan {
   readonly rowsPerRequest: readonly number[];
   readonly padding?: {
     readonly axis: number;
     readonly runLength: number;
     readonly lengths: readonly number[];
-    /** Outputs that are cut back. */
+    /** Names of the outputs that are trimmed. */
     readonly outputs: ReadonlySet<string>;
   };
 }
 
-/** Why the outputs cannot be cut: they have no row for each of the run's, or are not as long as its inputs. */
+/** Why outputs cannot be split: they do not have one row per input row, or not the length of the padded inputs. */
 export interface ShapeMismatch {
   readonly kind: "rows" | "length";
   readonly problem: string;
@@ -23,39 +23,39 @@ export interface ShapeMismatch {
 
 export function findShapeMismatch(
   outputs: NamedTensors,
-  { rowsPerRequest: rowsOfEach, padding: padded }: SplitPlan,
+  { rowsPerRequest, padding }: SplitPlan,
 ): ShapeMismatch | undefined {
-  const rows = rowsOfEach.reduce((sum, one) => sum + one, 0);
+  const rows = rowsPerRequest.reduce((sum, count) => sum + count, 0);
   for (const [name, { shape }] of Object.entries(outputs)) {
     const found = `output ${name} has shape [${shape.join(", ")}]`;
-    if (rowsOfEach.length > 1 && shape[0] !== rows)
+    if (rowsPerRequest.length > 1 && shape[0] !== rows)
       return { kind: "rows", problem: `${found} for a batch of ${rows} rows` };
-    if (padded?.outputs.has(name) === true && shape[padded.axis] !== padded.runLength)
-      return { kind: "length", problem: `${found} for inputs padded to ${padded.runLength}` };
+    if (padding?.outputs.has(name) === true && shape[padding.axis] !== padding.runLength)
+      return { kind: "length", problem: `${found} for inputs padded to ${padding.runLength}` };
   }
   return undefined;
 }
 
-/** Each work's own part of the outputs: views, where nothing is cut from the ends of rows. */
+/** Returns each request's part of the outputs: views, unless rows are trimmed. */
 export function splitOutputs(
   outputs: NamedTensors,
-  { rowsPerRequest: rowsOfEach, padding: padded }: SplitPlan,
+  { rowsPerRequest, padding }: SplitPlan,
 ): NamedTensors[] {
-  if (rowsOfEach.length === 1 && padded === undefined) return [outputs];
+  if (rowsPerRequest.length === 1 && padding === undefined) return [outputs];
   const entries = Object.entries(outputs);
   let start = 0;
-  return rowsOfEach.map((rows, index) => {
-    const own = entries.map(([name, tensor]) => {
-      const mine = rowsOfEach.length === 1 ? tensor : sliceRows(tensor, start, start + rows);
+  return rowsPerRequest.map((rows, index) => {
+    const parts = entries.map(([name, tensor]) => {
+      const part = rowsPerRequest.length === 1 ? tensor : sliceRows(tensor, start, start + rows);
       return [
         name,
-        padded?.outputs.has(name) === true
-          ? trimAxis(mine, padded.axis, padded.lengths[index] ?? 0)
-          : mine,
+        padding?.outputs.has(name) === true
+          ? trimAxis(part, padding.axis, padding.lengths[index] ?? 0)
+          : part,
       ] as const;
     });
     start += rows;
-    return Object.fromEntries(own);
+    return Object.fromEntries(parts);
   });
 }
 
@@ -69,22 +69,27 @@ function sliceRows(tensor: Tensor, start: number, end: number): Tensor {
   return { datatype: tensor.datatype, shape, data } as Tensor;
 }
 
-/** The first `length` along an axis: a copy, as what is left does not lie in one piece. */
+/** Returns the first `length` elements along an axis: a copy, because they are not contiguous. */
 function trimAxis(tensor: Tensor, axis: number, length: number): Tensor {
   const { shape } = tensor;
   if (shape[axis] === length) return tensor;
   const inner = product(shape.slice(axis + 1));
-  const [full, own] = [(shape[axis] ?? 0) * inner, length * inner];
+  const [fullCount, trimmedCount] = [(shape[axis] ?? 0) * inner, length * inner];
   const blocks = Array.from({ length: product(shape.slice(0, axis)) }, (_, block) => block);
-  const cut = shape.with(axis, length);
+  const trimmedShape = shape.with(axis, length);
   if (tensor.datatype === "BYTES")
     return {
       datatype: "BYTES",
-      shape: cut,
-      data: blocks.flatMap((block) => tensor.data.slice(block * full, block * full + own)),
+      shape: trimmedShape,
+      data: blocks.flatMap((block) =>
+        tensor.data.slice(block * fullCount, block * fullCount + trimmedCount),
+      ),
     };
-  const data = tensor.data.slice(0, blocks.length * own);
+  const data = tensor.data.slice(0, blocks.length * trimmedCount);
   for (const block of blocks)
-    data.set(tensor.data.subarray(block * full, block * full + own) as never, block * own);
-  return { datatype: tensor.datatype, shape: cut, data } as Tensor;
+    data.set(
+      tensor.data.subarray(block * fullCount, block * fullCount + trimmedCount) as never,
+      block * trimmedCount,
+    );
+  return { datatype: tensor.datatype, shape: trimmedShape, data } as Tensor;
 }

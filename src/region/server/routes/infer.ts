@@ -1,4 +1,4 @@
-// The infer route: a permit before any work, the body, the answer.
+// Infer route: takes a permit before any work, reads the body, sends the answer.
 
 import { coreErrors } from "../../../core/common-errors.ts";
 import { regionServerErrors } from "../errors.ts";
@@ -42,9 +42,9 @@ export function addInferRoute(app: Hono<RegionEnv>, route: InferRouteDependencie
   const {
     repository,
     executor,
-    coalescer: sharedRuns,
+    coalescer,
     lifecycle,
-    concurrencyLimiter: permits,
+    concurrencyLimiter,
     clock,
     maxBodyBytes,
     maxRows,
@@ -55,7 +55,7 @@ export function addInferRoute(app: Hono<RegionEnv>, route: InferRouteDependencie
   addRoute(app, "infer", ["POST"], modelPaths("/infer"), (c) =>
     lifecycle.track(async () => {
       const receivedAtMs = clock.now();
-      const giveBack = permits.acquire();
+      const releasePermit = concurrencyLimiter.acquire();
       try {
         const ref = readModelRef(c);
         const { headers, signal } = c.req.raw;
@@ -80,7 +80,7 @@ export function addInferRoute(app: Hono<RegionEnv>, route: InferRouteDependencie
               : decodeInferRequest(body.bytes, jsonBytes, ref.model);
           const response = await infer(model, request, {
             executor,
-            coalescer: sharedRuns,
+            coalescer,
             clock,
             maxRows,
             receivedAtMs,
@@ -91,10 +91,10 @@ export function addInferRoute(app: Hono<RegionEnv>, route: InferRouteDependencie
           });
           return encodeInferResponse(response, (output) => wantsBinaryOutput(request, output));
         });
-        body.release(); // the answer is a copy; where there is none, its run may still be reading
+        body.release(); // The message is a copy. After an error, the run may still read the body, so it is not released.
         return await sendBody(c, message.body, toMessageHeaders(message));
       } finally {
-        giveBack();
+        releasePermit();
       }
     }),
   );

@@ -1,4 +1,4 @@
-// What is known of models: metadata, readiness, configuration, statistics.
+// Routes about models: metadata, readiness, configuration, statistics.
 
 import { regionErrors } from "../../errors.ts";
 import { regionServerErrors } from "../errors.ts";
@@ -28,13 +28,13 @@ export interface ModelRouteDependencies {
 
 export function addModelRoutes(
   app: Hono<RegionEnv>,
-  { repository, statistics, operatorConfig: config }: ModelRouteDependencies,
+  { repository, statistics, operatorConfig }: ModelRouteDependencies,
 ): void {
   const statisticsOf = (models: readonly LoadedRegionModel[]) => ({
     model_stats: models.map(({ manifest }) => statistics.read(manifest.model, manifest.version)),
   });
 
-  // Before those with a model's name: `stats` is in its place.
+  // This route precedes those with a model name, because `stats` takes the name's place.
   addRoute(app, "stats", ["GET"], ["/v2/models/stats"], (c) =>
     sendJson(c, statisticsOf(repository.listLoaded())),
   );
@@ -64,14 +64,14 @@ export function addModelRoutes(
     return await sendJson(
       c,
       await repository.withModel(ref, (model) =>
-        toModelConfiguration(model, versionPolicyOf(config, ref.model)),
+        toModelConfiguration(model, versionPolicyOf(operatorConfig, ref.model)),
       ),
     );
   });
 
   addRoute(app, "model_metadata", ["GET"], modelPaths(""), async (c) => {
     const { manifest, versions } = await repository.describe(readModelRef(c));
-    const tier = manifest.tiers.findLast((one) => one.place === "region");
+    const tier = manifest.tiers.findLast(({ place }) => place === "region");
     if (tier === undefined) throw regionServerErrors.noRegionTier(manifest.model, manifest.version);
     const metadata: ModelMetadata = {
       name: manifest.model,
@@ -84,7 +84,7 @@ export function addModelRoutes(
   });
 }
 
-/** @throws not_loaded for a model that there is; model_not_found and whatever else its metadata is refused with */
+/** @throws not_loaded for an existing model; otherwise model_not_found and the other errors of its metadata */
 async function rejectNotLoaded(repository: ModelRepository, ref: ModelRef): Promise<never> {
   await repository.describe(ref);
   throw regionServerErrors.notLoaded(

@@ -1,4 +1,4 @@
-// Triton's model repository extension: what there is, loading and unloading by name.
+// Routes of Triton's model repository extension: index, loading and unloading by name.
 
 import { regionServerErrors } from "../errors.ts";
 import { coreErrors } from "../../../core/common-errors.ts";
@@ -13,7 +13,7 @@ import { readRequestBody } from "../../../protocol/read-request-body.ts";
 import type { ModelRepository } from "../model-repository.ts";
 import { addRoute, readModelName, sendJson, type RegionEnv } from "./route-helpers.ts";
 
-/** Of a body that holds nothing but an option or two. */
+/** Maximum body size; bodies contain at most a few options. */
 const MAX_BYTES = 65_536;
 
 export function addRepositoryRoutes(app: Hono<RegionEnv>, repository: ModelRepository): void {

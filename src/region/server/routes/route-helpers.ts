@@ -1,4 +1,4 @@
-// What the routes of the region share: how one is added, what its path names, and how an answer is sent.
+// Helpers of the region's routes: registration, path parameters, sending responses.
 
 import { protocolErrors } from "../../../protocol/errors.ts";
 import { registryErrors } from "../../../registry/errors.ts";
@@ -11,7 +11,7 @@ import { modelNameSchema } from "../../../registry/manifest.ts";
 import { parseModelRef, type ModelRef } from "../../../registry/model-ref.ts";
 import { negotiateEncoding, compress } from "../response-compression.ts";
 
-/** What a request is for: a label of metrics, so that paths that clients invent are none. */
+/** Purpose of a request, as a metric label: paths invented by clients must not become labels. */
 export type RouteAction =
   | "config"
   | "index"
@@ -28,7 +28,7 @@ export type RouteAction =
   | "unload"
   | "unsupported";
 
-/** Bindings are there on a Node server only. */
+/** The bindings exist on a Node server only. */
 export type RegionEnv = {
   Bindings: Partial<HttpBindings>;
   Variables: RequestIdVariables & { action: RouteAction; span: Span; checkBody?: BodyVerifier };
@@ -36,7 +36,7 @@ export type RegionEnv = {
 export type RegionContext = Context<RegionEnv>;
 type Method = "GET" | "POST";
 
-/** Any other verb is answered with 405. */
+/** Adds a route; any other method is answered with 405. */
 export function addRoute(
   app: Hono<RegionEnv>,
   action: RouteAction,
@@ -61,21 +61,21 @@ export const modelPaths = (suffix: string) => [
   `/v2/models/:model/versions/:version${suffix}`,
 ];
 
-/** @throws model_not_found, also for what can be no model's name */
+/** @throws model_not_found, also for an invalid name */
 export function readModelName(c: RegionContext): string {
   const name = c.req.param("model") ?? "";
   if (!modelNameSchema.safeParse(name).success) throw registryErrors.modelNotFound(name);
   return name;
 }
 
-/** The alias `stable` where the path names no version. @throws model_not_found, invalid_model_name */
+/** Uses the alias `stable` if the path has no version. @throws model_not_found, invalid_model_name */
 export function readModelRef(c: RegionContext): ModelRef {
   const model = readModelName(c);
   const version = c.req.param("version");
   return parseModelRef(version === undefined ? model : `${model}@${version}`);
 }
 
-/** Compressed where the client likes that better. */
+/** Sends a body, compressed if the client prefers that. */
 export async function sendBody(
   c: RegionContext,
   body: Uint8Array<ArrayBuffer>,

@@ -1,4 +1,4 @@
-// The server's own routes: health, metadata, metrics; and Triton's that are refused, so that a client learns why.
+// Server routes: health, metadata, metrics, and Triton's unsupported routes, which explain the reason to the client.
 
 import { coreErrors } from "../../../core/common-errors.ts";
 import type { Hono } from "hono";
@@ -9,7 +9,7 @@ import { addRoute, modelPaths, sendBody, sendJson, type RegionEnv } from "./rout
 export interface ServerRouteDependencies {
   readonly lifecycle: Lifecycle;
   readonly version: string;
-  /** In a format of Prometheus. */
+  /** Metrics in a Prometheus format. */
   readonly metrics?: MetricsExporter | undefined;
 }
 
@@ -64,22 +64,22 @@ export function addServerRoutes(
     );
   }
 
-  const refuse = (paths: readonly string[], what: string, remedy: string) =>
+  const addUnsupported = (paths: readonly string[], feature: string, remedy: string) =>
     addRoute(app, "unsupported", ["GET", "POST"], paths, async () => {
-      throw coreErrors.unsupported(what, remedy);
+      throw coreErrors.unsupported(feature, remedy);
     });
-  refuse(
+  addUnsupported(
     ["/v2/trace/setting", "/v2/models/:model/trace/setting"],
     "Triton's tracing",
-    "Send `traceparent`: it is in the log of every failure.",
+    "Send `traceparent`; the log contains it for every failure.",
   );
-  refuse(
+  addUnsupported(
     ["/v2/logging"],
-    "Changing the log's settings",
-    "The log has one JSON object a line; choose from it where it is collected.",
+    "Changing the log settings",
+    "Filter the log, which has one JSON object per line, where it is collected.",
   );
-  refuse(SHARED_MEMORY, "Shared memory", "Send the tensors' data in the request.");
-  refuse(
+  addUnsupported(SHARED_MEMORY, "Shared memory", "Send the tensors' data in the request.");
+  addUnsupported(
     [...modelPaths("/generate"), ...modelPaths("/generate_stream")],
     "The generate extension",
     "Use POST /v2/models/{model}/infer.",

@@ -1,4 +1,4 @@
-// What bundle-cold-workers.ts puts in place of these names, for one model and one way of starting.
+// Modules that bundle-cold-workers.ts substitutes for one model and one startup kind.
 
 declare module "cloudflare:workers" {
   /** The seeds of the isolate's inputs, separated by commas. */

@@ -1,8 +1,8 @@
 // onnxruntime-web as it is used: `InferenceSession.create` in the first request.
 //
-// Its package does not run in workerd as it is, since workerd compiles no WebAssembly from bytes, has no shared memory and
-// does not wait on atomics. So the compiled engine is handed in where the package would compile one, on a memory that is not
-// shared. None of this changes what is measured: instantiation, parsing, optimising and allocating are all the package's own.
+// The stock package does not run in workerd, which compiles no WebAssembly from bytes, has no shared memory and
+// does not wait on atomics. Therefore the compiled engine is passed in, on a memory that is not
+// shared. The measured work is unchanged: instantiation, parsing, optimizing and allocating are the package's own.
 import image from "cold:image.bin";
 import wasm from "cold:engine.wasm";
 import { env, InferenceSession, Tensor } from "onnxruntime-web/wasm";

@@ -19,7 +19,7 @@ export default {
   async fetch(request: Request): Promise<Response> {
     const { pathname, searchParams } = new URL(request.url);
     const input = inputs.get(Number(searchParams.get("seed")));
-    // Runs all that /predict runs, except the model: what is left of the first request is then the model's share.
+    // Runs everything that /predict runs, except the model. The first request's remaining time is the model's.
     if (pathname === "/ready")
       return new Response(
         [...inputs.values()]

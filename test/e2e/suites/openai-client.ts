@@ -1,20 +1,14 @@
-// The official OpenAI client, unchanged, against the Worker as it is deployed and a region behind it.
+// Suite: the official OpenAI client, unchanged, calls the deployed Worker with a region behind it.
 import OpenAI, { BadRequestError, NotFoundError } from "openai";
-import { afterAll, beforeAll, expect, it } from "vitest";
-import {
-  REGION_EMBEDDING_MODEL,
-  startFixtureSystem,
-  type FixtureSystem,
-} from "../support/fixture-system.ts";
-import { unit } from "../support/embedding-model.ts";
+import { beforeAll, expect, it } from "vitest";
+import { REGION_EMBEDDING_MODEL } from "../../support/fixture-system.ts";
+import { unit } from "../../support/embedding-model.ts";
+import { system } from "./shared-system.ts";
 
-let system: FixtureSystem;
 let client: OpenAI;
 beforeAll(async () => {
-  system = await startFixtureSystem();
   client = new OpenAI({ baseURL: `${system.urls.edge}/v1`, apiKey: "none", maxRetries: 0 });
 });
-afterAll(() => system?.stop());
 
 const closeToVector = (vector: readonly number[]) =>
   vector.map((one) => expect.closeTo(one, 6) as number);
@@ -76,22 +70,22 @@ it("gets the region's vectors where the model has no edge tier", async () => {
   expect(ofTokens.data[0]?.embedding).toEqual(BAD);
 });
 
-it("understands what is refused", async () => {
-  const refused = async (fields: object) =>
+it("throws its own errors for rejections", async () => {
+  const catchError = async (fields: object) =>
     await client.embeddings
       .create({ model: "vectors", input: "good", ...fields })
       .catch((error: unknown) => error);
-  const tooMany = await refused({ dimensions: 9 });
+  const tooMany = await catchError({ dimensions: 9 });
   expect(tooMany).toBeInstanceOf(BadRequestError);
   expect(tooMany).toMatchObject({
     status: 400,
     code: "invalid_dimensions",
     type: "invalid_request_error",
-    message: expect.stringMatching(/more than this model's 4.*Ask for 1 to 4/),
+    message: expect.stringContaining("9"),
     requestID: expect.stringMatching(/./),
   });
-  expect(await refused({ input: "" })).toMatchObject({ status: 400, code: "empty_text" });
-  expect(await refused({ model: "nothing" })).toBeInstanceOf(NotFoundError);
+  expect(await catchError({ input: "" })).toMatchObject({ status: 400, code: "empty_text" });
+  expect(await catchError({ model: "nothing" })).toBeInstanceOf(NotFoundError);
 });
 
 it("over /v2 the region gives what the graph gives", async () => {

@@ -1,29 +1,26 @@
-// The client, as it is, in Node and in a real browser's page of another origin: the same answers from the Worker as it is deployed.
+// Suite: the client gets the same answers from the deployed Worker in Node and in a browser page of another origin.
 import { join } from "node:path";
 import { build } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
-import { createClient, EdgeTierError } from "../../src/client/index.ts";
-import { toBase64 } from "../../src/core/base64.ts";
-import { runClientScenario } from "../client/client-scenario.ts";
-import { openTestPage } from "../support/browser-page.ts";
-import { browserSkipReason } from "../support/chromium.ts";
-import { type FaultProxy, startFaultProxy } from "../support/fault-proxy.ts";
-import { sampleImage } from "../support/sample-images.ts";
-import { startFixtureSystem, type FixtureSystem } from "../support/fixture-system.ts";
-import { unit } from "../support/embedding-model.ts";
+import { PROJECT_ROOT } from "../../../src/cli/local/paths.ts";
+import { createClient, EdgeTierError } from "../../../src/client/index.ts";
+import { toBase64 } from "../../../src/core/base64.ts";
+import { runClientScenario } from "../../client/client-scenario.ts";
+import { openTestPage } from "../../support/browser-page.ts";
+import { browserSkipReason } from "../../support/chromium.ts";
+import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
+import { sampleImage } from "../../support/sample-images.ts";
+import { unit } from "../../support/embedding-model.ts";
+import { system } from "./shared-system.ts";
 
 const RED = toBase64(sampleImage("jpeg, red").file);
 
-let system: FixtureSystem;
 let proxy: FaultProxy;
 beforeAll(async () => {
-  system = await startFixtureSystem({ edgeVariables: { EDGETIER_CORS_ORIGINS: "*" } });
   proxy = await startFaultProxy(system.urls.edge);
 });
 afterAll(async () => {
   await proxy?.close();
-  await system?.stop();
 });
 
 const closeToVector = (vector: readonly number[]) =>
@@ -88,7 +85,7 @@ describe("through a network that fails", () => {
     ["resets connections", { kind: "resets", matching: /predict/ }, "network"],
     ["cuts answers off", { kind: "truncates" }, "network"],
     ["is overloaded", { kind: "status", status: 503 }, "http_503"],
-  ] as const)("that %s, a call is repeated, and then given up", async (_what, fault, code) => {
+  ] as const)("that %s, a call is retried, and then fails", async (_, fault, code) => {
     proxy.fault = fault;
     proxy.clearHistory();
     const error = await refusal(client({ retries: 3 }).predict("toy", "yes"));

@@ -4,17 +4,11 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
-import { predictResponseSchema } from "../../src/protocol/predict.ts";
-import { sampleImage } from "../support/sample-images.ts";
-import { startFixtureSystem, type FixtureSystem } from "../support/fixture-system.ts";
-
-let system: FixtureSystem;
-beforeAll(async () => {
-  system = await startFixtureSystem();
-});
-afterAll(() => system.stop());
+import { expect, it } from "vitest";
+import { PROJECT_ROOT } from "../../../src/cli/local/paths.ts";
+import { predictResponseSchema } from "../../../src/protocol/predict.ts";
+import { sampleImage } from "../../support/sample-images.ts";
+import { system } from "./shared-system.ts";
 
 async function predict(file: Uint8Array<ArrayBuffer>, mediaType: string) {
   const response = await fetch(`${system.urls.edge}/v1/models/colours/predict?cache=bypass`, {

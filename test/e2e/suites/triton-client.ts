@@ -3,8 +3,8 @@
 import { execFile, execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startFixtureSystem, type FixtureSystem } from "../support/fixture-system.ts";
+import { describe, expect, it } from "vitest";
+import { system } from "./shared-system.ts";
 
 const python = process.env["EDGETIER_TEST_PYTHON"] ?? "python3";
 
@@ -17,7 +17,7 @@ function hasClient(): boolean {
   }
 }
 
-/** What the script sees, wherever the models are served. */
+/** Expected results of the script, from the edge and from the region. */
 const logits = [
   [6, 0],
   [0, 6],
@@ -85,16 +85,10 @@ const EXPECTED = {
 const UNAVAILABLE_AT_EDGE = ["501", expect.stringContaining("region")];
 
 describe.skipIf(!hasClient())("tritonclient (needs the Python package tritonclient[http])", () => {
-  let system: FixtureSystem;
-  beforeAll(async () => {
-    system = await startFixtureSystem();
-  });
-  afterAll(() => system?.stop());
-
   async function seenAt(url: string): Promise<unknown> {
     const { stdout } = await promisify(execFile)(
       python,
-      [join(import.meta.dirname, "../generated-clients/triton_client.py"), new URL(url).host],
+      [join(import.meta.dirname, "../../generated-clients/triton_client.py"), new URL(url).host],
       { maxBuffer: 16 * 1024 * 1024 },
     );
     return JSON.parse(stdout);

@@ -1,18 +1,12 @@
-// A graph in two stages through the whole system: the first in the Worker's cut engine, from its snapshot, the rest in a region
-// process, and the bytes between them counted.
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { predictResponseSchema } from "../../src/protocol/predict.ts";
-import { sampleImage } from "../support/sample-images.ts";
-import { startFixtureSystem, type FixtureSystem } from "../support/fixture-system.ts";
+// Suite: a graph in two stages on the whole system. The Worker's stripped engine runs the first stage from its snapshot, a region
+// process runs the rest, and the bytes between them are counted.
+import { expect, it } from "vitest";
+import { predictResponseSchema } from "../../../src/protocol/predict.ts";
+import { sampleImage } from "../../support/sample-images.ts";
+import { system } from "./shared-system.ts";
 
 const RED = sampleImage("jpeg, red").file;
 const GRAY = sampleImage("jpeg, grey").file;
-
-let system: FixtureSystem;
-beforeAll(async () => {
-  system = await startFixtureSystem();
-});
-afterAll(() => system.stop());
 
 async function predict(model: string, file: Uint8Array<ArrayBuffer>, maxTier?: string) {
   const before = system.proxy.bytesSent;
