@@ -1,4 +1,4 @@
-// Charts as SVG, each with a title and a description for those who do not see it. Colours are the page's (style.css, .s0 to .s5).
+// SVG charts, each with a title and a description for screen readers. Colors are defined in style.css (.s0 to .s5).
 
 import { element, svgElement } from "./dom.ts";
 import type { AxisScale } from "../core/axis-scale.ts";
@@ -22,10 +22,11 @@ export interface Chart {
   readonly description: string;
   readonly x: Axis;
   readonly y: Axis;
-  /** In the picture's own units; 480 where left out. */
+  /** Width in SVG units; defaults to 480. */
   readonly width?: number;
 }
 
+const DEFAULT_WIDTH = 480;
 const HEIGHT = 300;
 const MARGIN = { left: 76, right: 26, top: 12, bottom: 50 } as const;
 
@@ -37,29 +38,28 @@ interface Projection {
 export function lineChart(chart: Chart, lines: readonly LineSeries[]): HTMLElement {
   return renderChart(
     chart,
-    (places) => lines.flatMap((line) => drawLine(line, places)),
+    (projection) => lines.flatMap((line) => renderLine(line, projection)),
     lines.filter(({ kind }) => kind !== "marker").map(({ name, color }) => ({ name, color })),
   );
 }
 
-function drawLine(
-  { kind, color: colour, points, name }: LineSeries,
-  { toX: left, toY: top }: Projection,
+function renderLine(
+  { kind, color, points, name }: LineSeries,
+  { toX, toY }: Projection,
 ): SVGElement[] {
   if (kind === "line" || kind === "dashed")
     return [
       svgElement("path", {
-        class: `${kind} s${colour}`,
-        d:
-          points.length === 0 ? "" : `M${points.map(([x, y]) => `${left(x)} ${top(y)}`).join("L")}`,
+        class: `${kind} s${color}`,
+        d: points.length === 0 ? "" : `M${points.map(([x, y]) => `${toX(x)} ${toY(y)}`).join("L")}`,
       }),
     ];
-  const className = kind === "marker" ? "marker" : `dot ringed s${colour}`;
+  const className = kind === "marker" ? "marker" : `dot ringed s${color}`;
   return points.map(([x, y]) =>
     svgElement("circle", {
       class: className,
-      cx: left(x),
-      cy: top(y),
+      cx: toX(x),
+      cy: toY(y),
       r: kind === "marker" ? 7 : 4.5,
       "data-name": name,
     }),
@@ -69,93 +69,60 @@ function drawLine(
 export interface BarSeries {
   readonly name: string;
   readonly color: number;
-  /** One for each place along the x axis. */
+  /** One value for each slot of the x axis. */
   readonly values: readonly number[];
 }
 
-/** Bars of parts, one above the other. @param slots places along the x axis; the newest value stands at its end */
+/** @param slots number of bars along the x axis; the last value is at its end */
 export function stackedBarChart(
   chart: Chart,
-  stacks: readonly BarSeries[],
+  series: readonly BarSeries[],
   slots: number,
 ): HTMLElement {
-  const { min: from, max: to } = chart.x.scale;
-  const width = (to - from) / slots;
-  const bars = ({ toX: left, toY: top }: Projection) => {
+  const { min, max } = chart.x.scale;
+  const slotWidth = (max - min) / slots;
+  const renderBars = ({ toX, toY }: Projection) => {
     const heights = new Map<number, number>();
-    return stacks.flatMap(({ values, color: colour }) =>
+    return series.flatMap(({ values, color }) =>
       values.flatMap((value, index) => {
         const slot = slots - values.length + index;
         const below = heights.get(slot) ?? 0;
         heights.set(slot, below + value);
         if (value <= 0) return [];
-        const [x, y] = [left(from + slot * width), top(below + value)];
+        const x = toX(min + slot * slotWidth);
+        const y = toY(below + value);
         return [
           svgElement("rect", {
-            class: `part s${colour}`,
+            class: `part s${color}`,
             x,
             y,
-            width: Math.max(1, left(from + (slot + 1) * width) - x - 1.5),
-            height: Math.max(0, top(below) - y),
+            width: Math.max(1, toX(min + (slot + 1) * slotWidth) - x - 1.5),
+            height: Math.max(0, toY(below) - y),
           }),
         ];
       }),
     );
   };
-  return renderChart(chart, bars, stacks);
+  return renderChart(chart, renderBars, series);
 }
 
 function renderChart(
-  { id, title, description, x, y, width = 480 }: Chart,
-  content: (places: Projection) => readonly SVGElement[],
+  chart: Chart,
+  renderContent: (projection: Projection) => readonly SVGElement[],
   legend: readonly { readonly name: string; readonly color: number }[],
 ): HTMLElement {
-  const left = (value: number) => project(value, x.scale, MARGIN.left, width - MARGIN.right);
-  const top = (value: number) => project(value, y.scale, HEIGHT - MARGIN.bottom, MARGIN.top);
-  const grid = [
-    ...y.scale.ticks.flatMap((value) => [
-      svgElement("path", {
-        class: "grid",
-        d: `M${MARGIN.left} ${top(value)}H${width - MARGIN.right}`,
-      }),
-      svgElement(
-        "text",
-        { x: MARGIN.left - 6, y: top(value) + 4, "text-anchor": "end" },
-        y.format(value),
-      ),
-    ]),
-    ...x.scale.ticks.map((value) =>
-      svgElement(
-        "text",
-        { x: left(value), y: HEIGHT - MARGIN.bottom + 19, "text-anchor": "middle" },
-        x.format(value),
-      ),
-    ),
-    svgElement("path", {
-      class: "axis",
-      d: `M${MARGIN.left} ${HEIGHT - MARGIN.bottom}H${width - MARGIN.right}`,
-    }),
-    svgElement(
-      "text",
-      { x: (MARGIN.left + width - MARGIN.right) / 2, y: HEIGHT - 6, "text-anchor": "middle" },
-      x.label,
-    ),
-    svgElement(
-      "text",
-      {
-        transform: `translate(13 ${(HEIGHT - MARGIN.bottom + MARGIN.top) / 2}) rotate(-90)`,
-        "text-anchor": "middle",
-      },
-      y.label,
-    ),
-  ];
+  const { id, title, description, x, y, width = DEFAULT_WIDTH } = chart;
+  const projection = {
+    toX: (value: number) => project(value, x.scale, MARGIN.left, width - MARGIN.right),
+    toY: (value: number) => project(value, y.scale, HEIGHT - MARGIN.bottom, MARGIN.top),
+  };
   const picture = svgElement(
     "svg",
     { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-labelledby": `${id}-title ${id}-desc` },
     svgElement("title", { id: `${id}-title` }, title),
     svgElement("desc", { id: `${id}-desc` }, description),
-    ...grid,
-    ...content({ toX: left, toY: top }),
+    ...renderAxes(chart, width, projection),
+    ...renderContent(projection),
   );
   return element(
     "div",
@@ -170,12 +137,44 @@ function renderChart(
   );
 }
 
-function project(
-  value: number,
-  { min: from, max: to }: AxisScale,
-  start: number,
-  end: number,
-): number {
-  const share = to === from ? 0 : Math.min(1, Math.max(0, (value - from) / (to - from)));
+/** Renders grid lines, tick labels and axis labels. */
+function renderAxes({ x, y }: Chart, width: number, { toX, toY }: Projection): SVGElement[] {
+  const bottom = HEIGHT - MARGIN.bottom;
+  const right = width - MARGIN.right;
+  return [
+    ...y.scale.ticks.flatMap((value) => [
+      svgElement("path", { class: "grid", d: `M${MARGIN.left} ${toY(value)}H${right}` }),
+      svgElement(
+        "text",
+        { x: MARGIN.left - 6, y: toY(value) + 4, "text-anchor": "end" },
+        y.format(value),
+      ),
+    ]),
+    ...x.scale.ticks.map((value) =>
+      svgElement(
+        "text",
+        { x: toX(value), y: bottom + 19, "text-anchor": "middle" },
+        x.format(value),
+      ),
+    ),
+    svgElement("path", { class: "axis", d: `M${MARGIN.left} ${bottom}H${right}` }),
+    svgElement(
+      "text",
+      { x: (MARGIN.left + right) / 2, y: HEIGHT - 6, "text-anchor": "middle" },
+      x.label,
+    ),
+    svgElement(
+      "text",
+      {
+        transform: `translate(13 ${(bottom + MARGIN.top) / 2}) rotate(-90)`,
+        "text-anchor": "middle",
+      },
+      y.label,
+    ),
+  ];
+}
+
+function project(value: number, { min, max }: AxisScale, start: number, end: number): number {
+  const share = max === min ? 0 : Math.min(1, Math.max(0, (value - min) / (max - min)));
   return Math.round(10 * (start + share * (end - start))) / 10;
 }

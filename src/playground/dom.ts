@@ -1,19 +1,19 @@
-// Elements made and found: no markup is ever parsed from text.
+// DOM helpers: create and find elements. Markup is never parsed from text.
 
 type Child = Node | string;
 type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
-const SVG = "http://www.w3.org/2000/svg";
+const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
 
 export function element<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag,
   attributes: Attributes = {},
   ...children: readonly Child[]
 ): HTMLElementTagNameMap[Tag] {
-  const made = document.createElement(tag);
-  setAttributes(made, attributes);
-  made.append(...children);
-  return made;
+  const created = document.createElement(tag);
+  setAttributes(created, attributes);
+  created.append(...children);
+  return created;
 }
 
 export function svgElement<Tag extends keyof SVGElementTagNameMap>(
@@ -21,10 +21,10 @@ export function svgElement<Tag extends keyof SVGElementTagNameMap>(
   attributes: Attributes = {},
   ...children: readonly Child[]
 ): SVGElementTagNameMap[Tag] {
-  const made = document.createElementNS(SVG, tag);
-  setAttributes(made, attributes);
-  made.append(...children);
-  return made;
+  const created = document.createElementNS(SVG_NAMESPACE, tag);
+  setAttributes(created, attributes);
+  created.append(...children);
+  return created;
 }
 
 function setAttributes(target: Element, attributes: Attributes): void {
@@ -34,14 +34,14 @@ function setAttributes(target: Element, attributes: Attributes): void {
   }
 }
 
-/** One of the page's own elements. */
-export function getElement<Made extends Element>(id: string, kind: new () => Made): Made {
-  const one = document.getElementById(id);
-  if (!(one instanceof kind)) throw new TypeError(`the page has no ${kind.name} #${id}`);
-  return one;
+/** @throws TypeError if the page has no such element */
+export function getElement<Kind extends Element>(id: string, kind: new () => Kind): Kind {
+  const found = document.getElementById(id);
+  if (!(found instanceof kind)) throw new TypeError(`the page has no ${kind.name} #${id}`);
+  return found;
 }
 
-/** @param rows the first is the head; numbers stand at the right */
+/** Creates a table whose first row is the header. Columns of numbers are right-aligned. */
 export function table(
   caption: string,
   [head = [], ...rows]: readonly (readonly (Child | number)[])[],
@@ -53,7 +53,7 @@ export function table(
         typeof row[column] === "number" ||
         /^[-–]?$|^[-\d.,]+ ?(%|ms|s|km)?$/.test(String(row[column])),
     );
-  const cellsOf = (tag: "th" | "td", row: readonly (Child | number)[]) =>
+  const createCells = (tag: "th" | "td", row: readonly (Child | number)[]) =>
     row.map((cell, column) =>
       element(
         tag,
@@ -61,38 +61,38 @@ export function table(
         typeof cell === "number" ? String(cell) : cell,
       ),
     );
-  const scroller = element(
+  const scrollContainer = element(
     "div",
     { class: "scroll", role: "group", "aria-label": caption },
     element(
       "table",
       {},
       element("caption", { class: "visually-hidden" }, caption),
-      element("thead", {}, element("tr", {}, ...cellsOf("th", head))),
-      element("tbody", {}, ...rows.map((row) => element("tr", {}, ...cellsOf("td", row)))),
+      element("thead", {}, element("tr", {}, ...createCells("th", head))),
+      element("tbody", {}, ...rows.map((row) => element("tr", {}, ...createCells("td", row)))),
     ),
   );
-  overflowObserver.observe(scroller);
-  return scroller;
+  overflowObserver.observe(scrollContainer);
+  return scrollContainer;
 }
 
-/** What has to be scrolled can be reached by the keyboard; what has not is no stop on its way. */
-const overflowObserver = new ResizeObserver((seen) => {
-  for (const { target } of seen) {
+/** Makes containers with overflow focusable, so that they can be scrolled by keyboard. */
+const overflowObserver = new ResizeObserver((resizes) => {
+  for (const { target } of resizes) {
     if (target.scrollWidth > target.clientWidth) target.setAttribute("tabindex", "0");
     else target.removeAttribute("tabindex");
   }
 });
 
-/** A share of a bar's length; a mark on it may stand for a threshold. */
-export function bar(label: string, share: number, mark?: number): HTMLElement {
+/** @param threshold position of a mark on the bar */
+export function bar(label: string, share: number, threshold?: number): HTMLElement {
   const filled = element("span");
   filled.style.width = `${100 * Math.min(1, Math.max(0, share))}%`;
-  const made = element("span", { class: "bar", role: "img", "aria-label": label }, filled);
-  if (mark !== undefined) {
+  const track = element("span", { class: "bar", role: "img", "aria-label": label }, filled);
+  if (threshold !== undefined) {
     const line = element("i");
-    line.style.left = `calc(${100 * mark}% - 1px)`;
-    made.append(line);
+    line.style.left = `calc(${100 * threshold}% - 1px)`;
+    track.append(line);
   }
-  return made;
+  return track;
 }

@@ -1,4 +1,4 @@
-// The edge, asked by its own page: the key with every request, and an error that says what to do.
+// Edge API client of the page: sends the key with each request, and throws errors with a remedy.
 
 import type { ProblemDetails } from "../protocol/problem-details.ts";
 
@@ -10,7 +10,7 @@ export function saveApiKey(key: string): void {
   else sessionStorage.setItem(API_KEY_STORAGE_KEY, key);
 }
 
-/** What the edge refused, and its remedy; or that it cannot be reached. */
+/** Error response of the edge, or status 0 if it is unreachable. */
 export class ApiError extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -22,7 +22,7 @@ export class ApiError extends Error {
 export interface ApiResponse<Body> {
   readonly body: Body;
   readonly headers: Headers;
-  /** From sending the request to the last byte of the answer. */
+  /** Time from sending the request to the last byte of the response. */
   readonly durationMs: number;
 }
 
@@ -39,22 +39,22 @@ export async function callApi<Body>(
     (error: unknown) => {
       throw new ApiError(
         0,
-        `The edge did not answer: ${error instanceof Error ? error.message : String(error)}.`,
+        `The edge did not respond: ${error instanceof Error ? error.message : String(error)}. Check the network.`,
       );
     },
   );
   const text = await response.text();
-  const tookMs = performance.now() - startedAtMs;
+  const durationMs = performance.now() - startedAtMs;
   const body = tryParseJson(text);
   if (!response.ok) {
-    const { detail = `The edge answered ${response.status}.`, remedy = "" } = (body ??
+    const { detail = `The edge responded with status ${response.status}.`, remedy = "" } = (body ??
       {}) as Partial<ProblemDetails>;
     throw new ApiError(
       response.status,
-      `${detail} ${response.status === 401 ? "Put an API key into the field at the top." : remedy}`.trim(),
+      `${detail} ${response.status === 401 ? "Enter an API key at the top of the page." : remedy}`.trim(),
     );
   }
-  return { body: body as Body, headers: response.headers, durationMs: tookMs };
+  return { body: body as Body, headers: response.headers, durationMs };
 }
 
 export const postJson = (value: unknown): RequestInit => ({

@@ -1,9 +1,9 @@
-// Numbers as the page writes them.
+// Number formats of the page.
 
 export const formatPercent = (share: number, digits = 1): string =>
   `${(100 * share).toFixed(digits)} %`;
 
-/** With as many digits as say something. */
+/** Formats about three significant digits with a unit. */
 export function formatDuration(ms: number): string {
   if (!Number.isFinite(ms)) return "–";
   return ms >= 1_000
@@ -11,7 +11,7 @@ export function formatDuration(ms: number): string {
     : `${ms.toFixed(ms >= 100 ? 0 : ms >= 10 ? 1 : 2)} ms`;
 }
 
-/** For a column whose head has the unit. */
+/** Formats without the unit, for columns whose header has it. */
 export const formatMs = (ms: number): string =>
   Number.isFinite(ms) ? ms.toFixed(ms >= 100 ? 0 : 1) : "–";
 

@@ -1,4 +1,4 @@
-// The playground: try a model, watch the edge, weigh its thresholds. Served at `/` by the Worker's static assets.
+// Playground page: tries a model, shows live metrics, and compares thresholds. The Worker's static assets serve it at `/`.
 
 import { readApiKey, saveApiKey } from "./edge-api.ts";
 import { mountModelPicker } from "./model-picker.ts";

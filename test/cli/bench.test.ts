@@ -145,7 +145,9 @@ describe("objectives of edgetier bench", () => {
       trial?.latency.percentiles.find(({ percentile }) => percentile === 99)?.ms,
     ).toBeGreaterThan(900);
   });
+});
 
+describe("edgetier bench with too few samples", () => {
   it("exits with 0 after too few samples, and with 1 with --strict", async () => {
     const { url } = await startEdge("text-classification");
     const few = [

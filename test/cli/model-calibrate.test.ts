@@ -26,6 +26,28 @@ async function writeToy(name: string): Promise<string> {
 const readModelJson = async (path: string) =>
   JSON.parse(await readFile(join(path, "model.json"), "utf8"));
 
+async function expectRiskOnResamples(project: string, risk: unknown): Promise<void> {
+  const inspected = await runEdgetier([
+    "model",
+    "eval",
+    project,
+    "--samples",
+    samples,
+    "--splits",
+    "5",
+    "--json",
+  ]);
+  expect(JSON.parse(inspected.stdout)).toMatchObject({
+    risk: risk,
+    resamples: {
+      epsilon: 0.2,
+      delta: 0.1,
+      halves: { splits: 5, heldShare: 1 },
+      draws: { heldShare: 1 },
+    },
+  });
+}
+
 describe("edgetier model calibrate", () => {
   it(
     "writes calibrations, exits and the risk into model.json, and the curves as a page",
@@ -79,25 +101,7 @@ describe("edgetier model calibrate", () => {
       expect(after.figures).toMatchObject({ accuracy: 1, edgeShare: 1 });
       expect(await readFile(report, "utf8")).toContain("<title>toy: calibration</title>");
 
-      const inspected = await runEdgetier([
-        "model",
-        "eval",
-        project,
-        "--samples",
-        samples,
-        "--splits",
-        "5",
-        "--json",
-      ]);
-      expect(JSON.parse(inspected.stdout)).toMatchObject({
-        risk: after.risk,
-        resamples: {
-          epsilon: 0.2,
-          delta: 0.1,
-          halves: { splits: 5, heldShare: 1 },
-          draws: { heldShare: 1 },
-        },
-      });
+      await expectRiskOnResamples(project, after.risk);
     },
     300 * SECONDS,
   );

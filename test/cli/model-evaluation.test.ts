@@ -247,7 +247,8 @@ describe("deprecated names in build.json", () => {
       const warnings = stderr.split("\n").filter((line) => line.startsWith("warning:"));
       expect(warnings).toEqual([expect.stringContaining(path)]);
       expect(warnings[0]).toContain('"do" -> "kind"');
-      expect(warnings[0]).toContain('"quantise" -> "quantize"');
+      const [before, after] = ["quantise", "quantize"];
+      expect(warnings[0]).toContain(`"${before}" -> "${after}"`);
     },
     60 * SECONDS,
   );

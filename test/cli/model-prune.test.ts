@@ -64,7 +64,7 @@ describe("edgetier model prune", () => {
   });
 });
 
-describe("budgets and errors of edgetier model prune", () => {
+describe("budgets of edgetier model prune", () => {
   it("plans ratios for a budget from sensitivities, and prints JSON", async () => {
     const { code, stdout } = await runEdgetier([
       "model",
@@ -97,7 +97,9 @@ describe("budgets and errors of edgetier model prune", () => {
     expect(macs("after") / macs("before")).toBeLessThanOrEqual(0.6);
     expect(gzipBytesAfter).toBeLessThan(gzipBytesBefore);
   });
+});
 
+describe("errors of edgetier model prune", () => {
   it.each([
     { args: ["alexnet.onnx"], exitCode: 2, code: "usage", value: "--budget" },
     { args: ["alexnet.onnx", "--ratio", "1.5"], exitCode: 2, code: "usage", value: "--ratio" },

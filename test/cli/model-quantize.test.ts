@@ -76,7 +76,7 @@ describe("edgetier model quantize", () => {
   });
 });
 
-describe("the JSON of edgetier model quantize", () => {
+describe("edgetier model quantize --json", () => {
   it("prints JSON, quantizes dynamically without samples, and reads a NumPy array", async () => {
     const out = join(folder, "dynamic.onnx");
     const { code, stdout } = await runEdgetier([

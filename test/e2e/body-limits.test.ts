@@ -175,6 +175,25 @@ const peakBytes = (pid: number) => memoryBytes(pid, "VmHWM");
 const resetPeak = (pid: number) => writeFile(`/proc/${pid}/clear_refs`, "5");
 const toMib = (bytes: number) => Math.round((10 * bytes) / MIB) / 10;
 
+interface AttackCost {
+  readonly name: string;
+  readonly status: number;
+  readonly growthMib: number;
+  readonly ms: number;
+}
+
+async function measureAttack(pid: number, url: string, attack: Attack): Promise<AttackCost> {
+  await resetPeak(pid);
+  const [startedMs, startBytes] = [performance.now(), await residentBytes(pid)];
+  const status = await send(url, attack);
+  return {
+    name: attack.name,
+    status,
+    growthMib: toMib((await peakBytes(pid)) - startBytes),
+    ms: Math.round(performance.now() - startedMs),
+  };
+}
+
 const isMeasurable = existsSync(`/proc/${process.pid}/clear_refs`);
 
 describe.skipIf(!isMeasurable)(
@@ -222,25 +241,13 @@ describe.skipIf(!isMeasurable)(
       const ordinaryStatus = await send(url, ordinary);
       for (let index = 0; index < 200; index++) await send(url, ordinary);
       const before = await residentBytes(server.pid);
-      const rows: { what: string; status: number; growthMib: number; ms: number }[] = [];
-      for (const attack of attacks(target)) {
-        await resetPeak(server.pid);
-        const [startedMs, startBytes] = [performance.now(), await residentBytes(server.pid)];
-        const status = await send(url, attack);
-        rows.push({
-          what: attack.name,
-          status,
-          growthMib: toMib((await peakBytes(server.pid)) - startBytes),
-          ms: Math.round(performance.now() - startedMs),
-        });
-      }
+      const rows: AttackCost[] = [];
+      for (const attack of attacks(target)) rows.push(await measureAttack(server.pid, url, attack));
       const after = toMib((await residentBytes(server.pid)) - before);
       console.log(
         `${name}, ${toMib(before)} MiB before, ${after} more after:\n${rows.map((row) => `  ${Object.values(row).join(", ")}`).join("\n")}`,
       );
-      expect(rows.map(({ what, status }) => [what, status])).toEqual(
-        attacks(target).map(({ name: what, status }) => [what, status]),
-      );
+      expect(rows).toMatchObject(attacks(target).map(({ name, status }) => ({ name, status })));
       expect(Math.max(...rows.map(({ growthMib }) => growthMib))).toBeLessThan(MAX_GROWTH_MIB);
       expect(await send(url, ordinary)).toBe(ordinaryStatus);
     });

@@ -7,11 +7,17 @@ import { measureStartup } from "../../src/cli/doctor/measure-startup.ts";
 import { measureUpload } from "../../src/cli/doctor/measure-upload.ts";
 import { bundleWorker, type WorkerUpload } from "../../src/cli/local/upload.ts";
 
-/** Ceilings. Raise one only with a reason, because cold starts pay for every byte. */
-// 12,000 of the script's bytes read and prepare images, whose decoders come only with a model that takes them; 20,000 are embeddings, stages and drift checks;
-// 58,000 are access (30,000), regions with hedging, breakers and signatures (18,000), and the caches' policy (8,000); 15,000 are metrics, 8,700 traces and access records,
-// 2,500 reports of versions.
-const MAX_SCRIPT_BYTES = 526_000; // `import { z } from "zod"`, and not `import * as z`, would bring 270,000 of messages in all languages
+/*
+ * Ceilings. Raise one only with a reason, because cold starts pay for every byte. Bytes of the script by subject:
+ * - images: 12,000 to read and prepare them; their decoders come only with a model that takes images;
+ * - embeddings, stages and drift checks: 20,000;
+ * - access: 30,000;
+ * - regions with hedging, breakers and signatures: 18,000;
+ * - cache policy: 8,000;
+ * - metrics: 15,000; traces and access records: 8,700; reports of versions: 2,500.
+ */
+/** `import { z } from "zod"`, in place of `import * as z`, would add 270,000 bytes of messages in all languages. */
+const MAX_SCRIPT_BYTES = 526_000;
 const MAX_SCRIPT_GZIP_BYTES = 172_000;
 const MAX_ENGINE_GZIP_BYTES = 150_000;
 const MAX_IMAGE_DECODERS_GZIP_BYTES = 140_000;

@@ -1,5 +1,5 @@
-// The exported edge tier of `intent` in a browser's page, by onnxruntime-web, beside the whole system: the same answers as the edge's
-// tier, the same exits, and the edge's own answers for the rest.
+// Tests the exported edge tier of `intent` in a browser page with onnxruntime-web, next to the whole system. Answers and exits
+// are those of the edge tier, and the edge answers the rest.
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,6 +19,38 @@ const TEXTS = generateQueries(300, 8);
 /** Maximum difference of a confidence, because operators that are fused by other rules round differently. */
 const TOLERANCE = 1e-4;
 
+/** Opens a page with the scenario, onnxruntime-web and the exported files. */
+async function openDevicePage(
+  files: ReadonlyMap<string, Uint8Array<ArrayBuffer>>,
+): Promise<TestPage> {
+  const { outputFiles } = await build({
+    entryPoints: [join(PROJECT_ROOT, "test/client/on-device-scenario.ts")],
+    bundle: true,
+    format: "esm",
+    platform: "browser",
+    write: false,
+    external: ["/ort/*"],
+  });
+  const runtime = async (file: string) =>
+    new Uint8Array(await readFile(join(PROJECT_ROOT, "node_modules/onnxruntime-web/dist", file)));
+  const module = (bytes: Uint8Array) => ({ type: "text/javascript", bytes });
+  return await openTestPage({
+    "/on-device-scenario.js": module(outputFiles[0]?.contents ?? new Uint8Array()),
+    "/ort/ort.wasm.min.mjs": module(await runtime("ort.wasm.min.mjs")),
+    "/ort/ort-wasm-simd-threaded.mjs": module(await runtime("ort-wasm-simd-threaded.mjs")),
+    "/ort/ort-wasm-simd-threaded.wasm": {
+      type: "application/wasm",
+      bytes: await runtime("ort-wasm-simd-threaded.wasm"),
+    },
+    ...Object.fromEntries(
+      [...files].map(([name, bytes]) => [
+        `/model/${name}`,
+        { type: "application/octet-stream", bytes },
+      ]),
+    ),
+  });
+}
+
 describe.skipIf(browserSkipReason !== undefined)(
   `on a device${browserSkipReason === undefined ? "" : `: skipped, ${browserSkipReason}`}`,
   () => {
@@ -37,34 +69,7 @@ describe.skipIf(browserSkipReason !== undefined)(
         await readProject(join(MODELS_FOLDER, "intent")),
         null,
       );
-      const { outputFiles } = await build({
-        entryPoints: [join(PROJECT_ROOT, "test/client/on-device-scenario.ts")],
-        bundle: true,
-        format: "esm",
-        platform: "browser",
-        write: false,
-        external: ["/ort/*"],
-      });
-      const runtime = async (file: string) =>
-        new Uint8Array(
-          await readFile(join(PROJECT_ROOT, "node_modules/onnxruntime-web/dist", file)),
-        );
-      const module = (bytes: Uint8Array) => ({ type: "text/javascript", bytes });
-      page = await openTestPage({
-        "/on-device-scenario.js": module(outputFiles[0]?.contents ?? new Uint8Array()),
-        "/ort/ort.wasm.min.mjs": module(await runtime("ort.wasm.min.mjs")),
-        "/ort/ort-wasm-simd-threaded.mjs": module(await runtime("ort-wasm-simd-threaded.mjs")),
-        "/ort/ort-wasm-simd-threaded.wasm": {
-          type: "application/wasm",
-          bytes: await runtime("ort-wasm-simd-threaded.wasm"),
-        },
-        ...Object.fromEntries(
-          [...files].map(([name, bytes]) => [
-            `/model/${name}`,
-            { type: "application/octet-stream", bytes },
-          ]),
-        ),
-      });
+      page = await openDevicePage(files);
       found = (await page.call(
         "/on-device-scenario.js",
         "runOnDeviceScenario",

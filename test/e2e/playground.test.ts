@@ -34,60 +34,62 @@ interface OpenPage {
   readonly responses: PageResponse[];
 }
 
-describe.skipIf(browserSkipReason !== undefined)(`the playground${skipped}`, () => {
-  let folder: string;
-  let system: LocalSystem;
-  let browser: Browser;
-  /** Unexpected console messages, errors and requests of every page. */
-  let faults: string[] = [];
-  beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), "edgetier-playground-"));
-    [system, browser] = await Promise.all([
-      startLocalSystem({ stateFolder: folder }),
-      startChromium(),
-    ]);
-  });
-  afterAll(async () => {
-    await browser?.close();
-    await system?.stop();
-    await rm(folder, { recursive: true, force: true });
-  });
-  afterEach(async () => {
-    await Promise.all(browser.contexts().map((context) => context.close()));
-    const found = faults;
-    faults = [];
-    if (found.length > 0) throw new Error(`the browser told of ${found.join("; ")}`);
-  });
+let folder: string;
+let system: LocalSystem;
+let browser: Browser;
+/** Unexpected console messages, errors and requests of every page. */
+let faults: string[] = [];
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "edgetier-playground-"));
+  [system, browser] = await Promise.all([
+    startLocalSystem({ stateFolder: folder }),
+    startChromium(),
+  ]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await system?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+afterEach(async () => {
+  await Promise.all(browser.contexts().map((context) => context.close()));
+  const found = faults;
+  faults = [];
+  if (found.length > 0) throw new Error(`the browser told of ${found.join("; ")}`);
+});
 
-  async function open(
-    options: BrowserContextOptions = {},
-    url = system.urls.edge,
-  ): Promise<OpenPage> {
-    const context = await browser.newContext({
-      viewport: { width: 1280, height: 900 },
-      ...options,
-    });
-    await context.addInitScript(axeSource);
-    const page = await context.newPage();
-    const responses: PageResponse[] = [];
-    page.on("console", (message) => {
-      if (["error", "warning"].includes(message.type()))
-        faults.push(`${message.type()}: ${message.text()} (${message.location().url})`);
-    });
-    page.on("pageerror", (error) => faults.push(`uncaught: ${error.message}`));
-    page.on("request", (request) => {
-      if (!request.url().startsWith(url) && !request.url().startsWith("blob:"))
-        faults.push(`a request to ${request.url()}`);
-    });
-    page.on("response", (response) => responses.push(response));
-    await page.goto(`${url}/`);
-    return { page, responses };
-  }
+async function open(
+  options: BrowserContextOptions = {},
+  url = system.urls.edge,
+): Promise<OpenPage> {
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 900 },
+    ...options,
+  });
+  await context.addInitScript(axeSource);
+  const page = await context.newPage();
+  const responses: PageResponse[] = [];
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type()))
+      faults.push(`${message.type()}: ${message.text()} (${message.location().url})`);
+  });
+  page.on("pageerror", (error) => faults.push(`uncaught: ${error.message}`));
+  page.on("request", (request) => {
+    if (!request.url().startsWith(url) && !request.url().startsWith("blob:"))
+      faults.push(`a request to ${request.url()}`);
+  });
+  page.on("response", (response) => responses.push(response));
+  await page.goto(`${url}/`);
+  return { page, responses };
+}
 
-  const status = (page: Page) => page.locator("#status");
-  const fact = (page: Page, name: string) => page.locator(`[data-fact=${name}] b`);
-  const tier = (page: Page, id: string) => page.locator(`[data-tier=${id}]`);
+const status = (page: Page) => page.locator("#status");
+const fact = (page: Page, name: string) => page.locator(`[data-fact=${name}] b`);
+const tier = (page: Page, id: string) => page.locator(`[data-tier=${id}]`);
 
+const describePlayground = describe.skipIf(browserSkipReason !== undefined);
+
+describePlayground(`playground, the page${skipped}`, () => {
   it("loads within its bytes, under a policy that allows this edge alone", async () => {
     const { page, responses } = await open();
     await page.locator("#live-panels table").first().waitFor();
@@ -118,7 +120,9 @@ describe.skipIf(browserSkipReason !== undefined)(`the playground${skipped}`, () 
     const script = responses.find((response) => response.url().endsWith(".js"));
     expect(script?.headers()["cache-control"]).toBe("public, max-age=31536000, immutable");
   });
+});
 
+describePlayground(`playground, a text${skipped}`, () => {
   it("answers a text, asked by keyboard alone, and tells how", async () => {
     const { page } = await open();
     await page.locator("#threshold").waitFor();
@@ -152,7 +156,9 @@ describe.skipIf(browserSkipReason !== undefined)(`the playground${skipped}`, () 
       `curl ${system.urls.edge}/v1/models/intent/predict \\\n  --json '{"inputs":"how do i freeze my account"}'`,
     );
   });
+});
 
+describePlayground(`playground, an escalation${skipped}`, () => {
   it("shows each tier of an escalation with its confidence, then the cache, then what a deadline degrades", async () => {
     const { page } = await open();
     await page.locator("summary", { hasText: "Deadline, cache and tiers" }).click();
@@ -172,16 +178,14 @@ describe.skipIf(browserSkipReason !== undefined)(`the playground${skipped}`, () 
     await fact(page, "cache")
       .getByText(/^l[12]$/)
       .waitFor();
-    expect(await tier(page, "region-int8").textContent()).toContain(
-      "gave the answer that was kept",
-    );
+    expect(await tier(page, "region-int8").textContent()).toContain("returned the cached output");
 
     await page.locator("#cache").selectOption("bypass");
     await page.locator("#max-tier").selectOption("edge-int8");
     await page.locator("#send").click();
     await fact(page, "cache").getByText("bypass").waitFor();
     expect(await tier(page, "edge-int8").textContent()).toContain(
-      "answered as the last tier that was allowed",
+      "answered as the last allowed tier",
     );
     expect(await page.locator("#answer pre").textContent()).toContain(
       `"parameters":{"cache":"bypass","maxTier":"edge-int8"}`,
@@ -194,7 +198,9 @@ describe.skipIf(browserSkipReason !== undefined)(`the playground${skipped}`, () 
       .waitFor();
     expect(await page.locator("#answer pre").textContent()).toContain("-H 'x-deadline-ms: 1'");
   });
+});
 
+describePlayground(`playground, images and vectors${skipped}`, () => {
   it("takes an image that is chosen or dropped, and says what is wrong with another file", async () => {
     const { page } = await open();
     await page.locator("#threshold").waitFor();
@@ -238,7 +244,9 @@ describe.skipIf(browserSkipReason !== undefined)(`the playground${skipped}`, () 
       "vectors@1 was published without a report.",
     );
   });
+});
 
+describePlayground(`playground, the report and the metrics${skipped}`, () => {
   it("says what another threshold would cost, as the version's report has it", async () => {
     const { page } = await open();
     const slider = page.locator("#threshold");
@@ -264,7 +272,7 @@ describe.skipIf(browserSkipReason !== undefined)(`the playground${skipped}`, () 
     );
     await page.keyboard.press("Home");
     expect(await figure("region")).toMatch(/^100\.0 %\+/);
-    await page.getByText("Back to what is served").click();
+    await page.getByText("Reset to the served threshold").click();
     expect(await slider.inputValue()).toBe(String(served));
     expect(await page.locator("#thresholds svg[role=img]").count()).toBe(2);
     expect(await page.locator("#risk-desc").textContent()).toContain("Served:");
@@ -291,7 +299,9 @@ describe.skipIf(browserSkipReason !== undefined)(`the playground${skipped}`, () 
       .getByText(/at most [\d.]+ a second/)
       .waitFor({ state: "attached" });
   });
+});
 
+describePlayground(`playground, accessibility${skipped}`, () => {
   it.each([
     ["light", 1280],
     ["dark", 1280],
@@ -355,7 +365,7 @@ describe.skipIf(browserSkipReason !== undefined)(
         await page.goto(`${system.urls.edge}/`);
         await page
           .getByRole("alert")
-          .getByText("Put an API key into the field at the top.")
+          .getByText("Enter an API key at the top of the page.")
           .waitFor();
         await page.getByLabel("API key").fill(key);
         await page.getByRole("button", { name: "Use" }).click();

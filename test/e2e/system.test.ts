@@ -124,10 +124,10 @@ async function readInferResponse(response: Response): Promise<InferResponse> {
   return decodeInferResponse(bytes, length === null ? undefined : Number(length));
 }
 
-describe("the Open Inference Protocol at the edge of the running system", () => {
-  const PATIENT_US = 10_000_000;
-  const binary = { parameters: { binary_data_output: true, timeout: PATIENT_US } };
+const PATIENT_US = 10_000_000;
+const binary = { parameters: { binary_data_output: true, timeout: PATIENT_US } };
 
+describe("the Open Inference Protocol at the edge of the running system", () => {
   it("takes texts through the cascade, and gives each row as its tier has given it", async () => {
     const [fromEdge, fromRegion] = [
       await readInferResponse(
@@ -161,7 +161,9 @@ describe("the Open Inference Protocol at the edge of the running system", () => 
     expect(through.headers.get("content-type")).toBe("application/octet-stream");
     expect(await readInferResponse(through)).toEqual(await readInferResponse(direct));
   });
+});
 
+describe("failures of the Open Inference Protocol at the edge", () => {
   it("is 503 in the protocol's form if only the region could answer and rejects, and in time if it hangs", async () => {
     const ask = (timeout?: number) =>
       infer(system.urls.edge, [ESCALATED_TEXT], {
@@ -256,7 +258,9 @@ describe("the running system", () => {
       Number(before[1]) + 2,
     ]);
   });
+});
 
+describe("models of the running system", () => {
   it("serves what was published, by name, version and alias", async () => {
     const response = await fetch(`${system.urls.edge}/v1/models/intent@stable`);
     expect(await response.json()).toMatchObject({
@@ -308,7 +312,9 @@ describe("the running system", () => {
       }
     },
   );
+});
 
+describe("failures of the running system", () => {
   it("marks the edge answer as degraded if the region rejects, and within the deadline if it hangs", async () => {
     proxies.region.behavior = "resets";
     expect((await predict(ESCALATED_TEXT)).output).toMatchObject({
@@ -361,7 +367,9 @@ describe("the running system", () => {
       await cold.stop();
     }
   });
+});
 
+describe("an invalid configuration of the running system", () => {
   it("rejects a Worker without configuration, and names every variable", async () => {
     const bare = await startLocalEdge({
       config: WRANGLER_CONFIG,

@@ -147,7 +147,9 @@ describe("one request", () => {
       { traceId: batch?.traceId, spanId: batch?.spanId },
     ]);
   });
+});
 
+describe("several calls of one request", () => {
   it("that others share a run with: the batch is linked to all of them", async () => {
     const traces = Array.from({ length: 8 }, () => createTraceContext());
     await Promise.all(

@@ -144,7 +144,7 @@ const invalidRequests: [name: string, send: () => Promise<Response>, problem: ob
     {
       status: 400,
       code: "invalid_request",
-      detail: expect.stringContaining("inputs.0"),
+      detail: expect.stringContaining("inputs[0]"),
     },
   ],
   [
@@ -158,7 +158,7 @@ const invalidRequests: [name: string, send: () => Promise<Response>, problem: ob
     {
       status: 400,
       code: "invalid_request",
-      detail: expect.stringContaining("inputs.1"),
+      detail: expect.stringContaining("inputs[1]"),
     },
   ],
   [
@@ -235,7 +235,7 @@ const invalidRequests: [name: string, send: () => Promise<Response>, problem: ob
     {
       status: 400,
       code: "invalid_request",
-      detail: expect.stringContaining("inputs.0.b64"),
+      detail: expect.stringContaining("inputs[0].b64"),
     },
   ],
   [

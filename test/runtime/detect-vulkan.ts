@@ -1,5 +1,5 @@
-// Whether the WebGPU provider can run here: it needs a Vulkan loader and a driver with what Dawn asks for. Drivers that run
-// on the CPU do: SwiftShader (Debian: libvulkan1 and chromium-common), or Mesa's lavapipe from Debian 13 on.
+// Detects whether the WebGPU provider can run. It requires a Vulkan loader and a driver with Dawn's required features. CPU
+// drivers suffice: SwiftShader (Debian: libvulkan1 and chromium-common), or Mesa's lavapipe from Debian 13 on.
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { reasonOf } from "../../src/core/errors.ts";
@@ -7,24 +7,24 @@ import { createIsolatedRuntime } from "../../src/runtime/native/isolated-runtime
 
 const SWIFTSHADER = "/usr/lib/chromium/vk_swiftshader_icd.json";
 
-/** Leaves VK_DRIVER_FILES so that the sessions' processes find the driver. @returns what went wrong, or undefined */
+/** Sets VK_DRIVER_FILES if necessary, so that the sessions' processes find the driver. @returns the problem, or undefined */
 async function findVulkan(): Promise<string | undefined> {
   const model = new Uint8Array(
     await readFile(new URL("../fixtures/bag-of-tokens.onnx", import.meta.url)),
   );
-  let problem = await webGpuProblem(model); // with what the system has, or VK_DRIVER_FILES names
+  let problem = await findWebGpuProblem(model); // with the system's driver, or with VK_DRIVER_FILES
   if (
     problem !== undefined &&
     process.env["VK_DRIVER_FILES"] === undefined &&
     existsSync(SWIFTSHADER)
   ) {
     process.env["VK_DRIVER_FILES"] = SWIFTSHADER;
-    problem = await webGpuProblem(model);
+    problem = await findWebGpuProblem(model);
   }
   return problem;
 }
 
-async function webGpuProblem(model: Uint8Array): Promise<string | undefined> {
+async function findWebGpuProblem(model: Uint8Array): Promise<string | undefined> {
   try {
     const session = await createIsolatedRuntime("process").createSession(
       model,
@@ -42,5 +42,5 @@ const vulkanProblem = await findVulkan();
 export const hasVulkan = vulkanProblem === undefined;
 if (vulkanProblem !== undefined)
   console.warn(
-    `tests of WebGPU are skipped: ${vulkanProblem} Debian: apt-get install libvulkan1 chromium-common`,
+    `WebGPU tests are skipped: ${vulkanProblem} On Debian, run: apt-get install libvulkan1 chromium-common`,
   );

@@ -6,12 +6,12 @@ import {
   findMissingFunctions,
 } from "../../src/runtime/wasm/function-set.ts";
 
-/** onnxruntime-web's engine has 17,388 functions. */
+/** Function numbers around the 17,388 functions of onnxruntime-web's engine. */
 const functionsArbitrary = fc.array(fc.nat({ max: 29_999 }), { maxLength: 400 });
 const sortAscending = (numbers: Iterable<number>) => [...numbers].toSorted((a, b) => a - b);
 
-describe("encodeFunctions", () => {
-  it("comes back as the set that it was (property)", () => {
+describe("encodeFunctionSet", () => {
+  it("round-trips (property)", () => {
     fc.assert(
       fc.property(functionsArbitrary, (numbers) => {
         expect(decodeFunctionSet(encodeFunctionSet(numbers))).toEqual(new Set(numbers));
@@ -21,7 +21,7 @@ describe("encodeFunctions", () => {
     expect(decodeFunctionSet(encodeFunctionSet(aroundBytes))).toEqual(new Set(aroundBytes));
   });
 
-  it("gives one text for one set, in whatever order and however often its members come (property)", () => {
+  it("gives one text per set, for any order and repetition of members (property)", () => {
     const shuffledWithRepeats = functionsArbitrary.chain((numbers) =>
       fc.tuple(
         fc.constant(numbers),
@@ -38,44 +38,49 @@ describe("encodeFunctions", () => {
 
   it("gives different texts for different sets (property)", () => {
     fc.assert(
-      fc.property(functionsArbitrary, functionsArbitrary, (one, other) => {
-        const same = String(sortAscending(new Set(one))) === String(sortAscending(new Set(other)));
-        expect(encodeFunctionSet(one) === encodeFunctionSet(other)).toBe(same);
+      fc.property(functionsArbitrary, functionsArbitrary, (a, b) => {
+        const isEqual = String(sortAscending(new Set(a))) === String(sortAscending(new Set(b)));
+        expect(encodeFunctionSet(a) === encodeFunctionSet(b)).toBe(isEqual);
       }),
     );
   });
 
-  it("is short: neighbours take a byte each, before base64", () => {
-    const neighbours = Array.from({ length: 3_000 }, (_, index) => 20_000 + index);
-    expect(encodeFunctionSet(neighbours).length).toBeLessThanOrEqual(4 * Math.ceil(3_002 / 3));
+  it("needs one byte per neighboring function, before base64", () => {
+    const neighbors = Array.from({ length: 3_000 }, (_, index) => 20_000 + index);
+    expect(encodeFunctionSet(neighbors).length).toBeLessThanOrEqual(4 * Math.ceil(3_002 / 3));
     expect(encodeFunctionSet([])).toBe("");
   });
 });
 
-describe("decodeFunctions", () => {
-  it("finds nothing in what is no text of it", () => {
+describe("decodeFunctionSet", () => {
+  it("returns an empty set for invalid text", () => {
     expect(decodeFunctionSet("not base64!")).toEqual(new Set());
     expect(decodeFunctionSet("")).toEqual(new Set());
   });
 });
 
-describe("missingFunctions", () => {
-  it("is what is needed and not kept, in ascending order (property)", () => {
+describe("findMissingFunctions", () => {
+  it("returns the required but unavailable functions in ascending order (property)", () => {
     fc.assert(
-      fc.property(functionsArbitrary, functionsArbitrary, (needed, kept) => {
-        const missing = sortAscending(new Set(needed)).filter((number) => !kept.includes(number));
-        expect(findMissingFunctions(encodeFunctionSet(needed), encodeFunctionSet(kept))).toEqual(
-          missing,
+      fc.property(functionsArbitrary, functionsArbitrary, (required, available) => {
+        const missing = sortAscending(new Set(required)).filter(
+          (number) => !available.includes(number),
         );
+        expect(
+          findMissingFunctions(encodeFunctionSet(required), encodeFunctionSet(available)),
+        ).toEqual(missing);
       }),
     );
   });
 
-  it("is nothing where all that is needed is kept (property)", () => {
+  it("returns nothing if all required functions are available (property)", () => {
     fc.assert(
-      fc.property(functionsArbitrary, functionsArbitrary, (needed, more) => {
+      fc.property(functionsArbitrary, functionsArbitrary, (required, more) => {
         expect(
-          findMissingFunctions(encodeFunctionSet(needed), encodeFunctionSet([...needed, ...more])),
+          findMissingFunctions(
+            encodeFunctionSet(required),
+            encodeFunctionSet([...required, ...more]),
+          ),
         ).toEqual([]);
       }),
     );

@@ -1,4 +1,4 @@
-// The native runtimes: the contract, and what only they have.
+// Tests the native runtimes: the runtime contract, and their datatypes and threads.
 import { readFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import type { NamedTensors } from "../../src/core/tensor.ts";
@@ -20,7 +20,7 @@ describe.each(ISOLATIONS)("datatypes, isolation %s", (isolation) => {
   const open = async (model: string) =>
     await createIsolatedRuntime(isolation).createSession(await readFixture(model));
 
-  it("all pass through unchanged, but BF16", async () => {
+  it("all pass through unchanged, except BF16", async () => {
     const shape = [2];
     const tensors: NamedTensors = {
       bool: { datatype: "BOOL", shape, data: Uint8Array.of(1, 0) },
@@ -45,7 +45,7 @@ describe.each(ISOLATIONS)("datatypes, isolation %s", (isolation) => {
     );
   });
 
-  it("BYTES pass as text, and are refused where the binding would change them", async () => {
+  it("BYTES pass as text, and are rejected if the binding would change them", async () => {
     const session = await open("string-identity.onnx");
     const x = (...elements: Uint8Array[]): NamedTensors => ({
       x: { datatype: "BYTES", shape: [elements.length], data: elements },
@@ -62,7 +62,7 @@ describe.each(ISOLATIONS)("datatypes, isolation %s", (isolation) => {
 });
 
 it.each(["thread", "process"] as const)(
-  "a run in a %s leaves the caller's thread free",
+  "a run in a %s does not block the caller's thread",
   async (isolation) => {
     const session = await createIsolatedRuntime(isolation, {
       session: { intraOpThreads: 1 },
@@ -72,13 +72,13 @@ it.each(["thread", "process"] as const)(
     const run = session
       .run({ input_ids: tokens, attention_mask: tokens })
       .finally(() => (state.finished = true));
-    let turns = 0; // of this thread's event loop
+    let eventLoopTurns = 0;
     while (!state.finished) {
       await new Promise((resolve) => setImmediate(resolve));
-      turns++;
+      eventLoopTurns++;
     }
     await run;
-    expect(turns).toBeGreaterThan(50);
+    expect(eventLoopTurns).toBeGreaterThan(50);
     await session.dispose();
   },
 );

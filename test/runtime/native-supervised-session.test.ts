@@ -1,4 +1,4 @@
-// When and how often a session's worker is replaced, with workers that end as the test says and time that it moves.
+// Tests restarts of a session's worker, with fake workers and a manual clock.
 import { coreErrors } from "../../src/core/common-errors.ts";
 import { expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
@@ -6,6 +6,7 @@ import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createWorkerRuntime } from "../../src/runtime/native/isolated-runtime.ts";
 import {
   toErrorFields,
+  type StartWorker,
   type WorkerRequest,
   type WorkerEvents,
 } from "../../src/runtime/native/worker-messages.ts";
@@ -14,95 +15,94 @@ import type { NativeSessionOptions } from "../../src/runtime/native/session-opti
 
 const spec = { name: "x", datatype: "INT32", shape: [1] } as const;
 const singleInput: NamedTensors = { x: { datatype: "INT32", shape: [1], data: Int32Array.of(1) } };
-/** Lets everything happen that waits for no time. */
+/** Runs all pending work that does not wait for a timer. */
 async function flushMicrotasks(): Promise<void> {
   for (let turns = 0; turns < 3; turns++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Workers that open in a later turn, and answer every run with its inputs. */
+interface FakeWorker extends WorkerEvents {
+  readonly received: WorkerRequest[];
+  killed: boolean;
+  hangs: boolean;
+}
+
+/** Creates workers that open in a later event-loop turn, and return the inputs of every run. */
+function createFakeWorkers() {
+  const workers: FakeWorker[] = [];
+  const state = { isFailing: false };
+
+  const start: StartWorker = (_model, _options, { onMessage, onExit }) => {
+    const worker: FakeWorker = { onMessage, onExit, received: [], killed: false, hangs: false };
+    workers.push(worker);
+    setImmediate(() => {
+      if (state.isFailing)
+        onMessage({
+          kind: "open-failed",
+          error: toErrorFields(coreErrors.sessionFailed("no memory")),
+        });
+      else
+        onMessage({
+          kind: "ready",
+          inputs: [spec],
+          outputs: [spec],
+          memoryBytes: 1_000 * workers.length,
+        });
+    });
+    return {
+      pid: undefined,
+      keepAlive: () => {},
+      kill() {
+        worker.killed = true;
+        onExit("by SIGKILL");
+      },
+      send(request) {
+        worker.received.push(request);
+        if (worker.hangs) return;
+        if (request.kind === "close") onExit("with exit code 0");
+        else
+          onMessage({
+            kind: "run-completed",
+            id: request.id,
+            outputs: request.inputs,
+            nodes: undefined,
+          });
+      },
+    };
+  };
+  return { workers, state, start };
+}
+
 function createSupervisedSessionFixture() {
   const clock = new ManualClock();
   const events: WorkerEvent["event"][] = [];
-  const workers: (WorkerEvents & {
-    readonly received: WorkerRequest[];
-    killed: boolean;
-    hangs: boolean;
-  })[] = [];
-  let refusing = false;
-  const runtime = createWorkerRuntime(
-    (_model, _options, { onMessage: onMessage, onExit: onExit }) => {
-      const worker = {
-        onMessage: onMessage,
-        onExit: onExit,
-        received: [] as WorkerRequest[],
-        killed: false,
-        hangs: false,
-      };
-      workers.push(worker);
-      setImmediate(() => {
-        if (refusing)
-          onMessage({
-            kind: "open-failed",
-            error: toErrorFields(coreErrors.sessionFailed("no memory")),
-          });
-        else
-          onMessage({
-            kind: "ready",
-            inputs: [spec],
-            outputs: [spec],
-            memoryBytes: 1_000 * workers.length,
-          });
-      });
-      return {
-        pid: undefined,
-        keepAlive: () => {},
-        kill() {
-          worker.killed = true;
-          onExit("by SIGKILL");
-        },
-        send(sent) {
-          worker.received.push(sent);
-          if (worker.hangs) return;
-          if (sent.kind === "close") onExit("with exit code 0");
-          else
-            onMessage({
-              kind: "run-completed",
-              id: sent.id,
-              outputs: sent.inputs,
-              nodes: undefined,
-            });
-        },
-      };
+  const { workers, state, start } = createFakeWorkers();
+  const runtime = createWorkerRuntime(start, "fake workers", {
+    clock,
+    onEvent: ({ event }) => events.push(event),
+    restartPolicy: {
+      initialDelayMs: 100,
+      maxDelayMs: 400,
+      maxAttempts: 3,
+      restartWaitMs: 1_000,
+      disposalTimeoutMs: 5_000,
     },
-    "made by the test",
-    {
-      clock,
-      onEvent: ({ event }) => events.push(event),
-      restartPolicy: {
-        initialDelayMs: 100,
-        maxDelayMs: 400,
-        maxAttempts: 3,
-        restartWaitMs: 1_000,
-        disposalTimeoutMs: 5_000,
-      },
-    },
-  );
+  });
   return {
     clock,
     events,
     workers,
     runtime,
-    refuse: (refuse: boolean) => (refusing = refuse),
+    setFailing: (isFailing: boolean) => (state.isFailing = isFailing),
     open: () => runtime.createSession(new Uint8Array(7)),
   };
 }
 
-it("waits longer with each end that no answer lies between, and little again after an answer", async () => {
+it("doubles the delay with each consecutive exit, and resets it after a successful run", async () => {
   const { clock, workers, open } = createSupervisedSessionFixture();
   const session = await open();
   const delays: number[] = [];
-  for (const answered of [false, false, false, false, true, false]) {
-    if (answered) await session.run(singleInput);
+  for (const hasRun of [false, false, false, false, true, false]) {
+    if (hasRun) await session.run(singleInput);
     const before = clock.now();
     const count = workers.length;
     workers.at(-1)?.onExit("by SIGSEGV");
@@ -117,7 +117,7 @@ it("waits longer with each end that no answer lies between, and little again aft
   expect(delays).toEqual([100, 200, 400, 400, 100, 200]);
 });
 
-it("lets a run wait for the replacement", async () => {
+it("lets a run wait for the restart", async () => {
   const { clock, workers, open } = createSupervisedSessionFixture();
   const session = await open();
   workers[0]?.onExit("by SIGSEGV");
@@ -125,16 +125,16 @@ it("lets a run wait for the replacement", async () => {
   const run = session.run(singleInput);
   clock.advance(100);
   expect(await run).toEqual(singleInput);
-  expect(session.memoryBytes).toBe(2_007); // of the second worker, and the model
+  expect(session.memoryBytes).toBe(2_007); // the second worker's memory, and the model's
 });
 
-it("fails a run retryably that would wait too long for it", async () => {
+it("fails a run with a retryable error if the restart takes too long", async () => {
   const { clock, workers, open } = createSupervisedSessionFixture();
   const session = await open();
   workers[0]?.onExit("by SIGSEGV");
   await flushMicrotasks();
   const run = session.run(singleInput);
-  clock.advance(1_000); // at once: the worker that is started meanwhile has no turn to open
+  clock.advance(1_000); // leaves the new worker no turn to open
   await expect(run).rejects.toMatchObject({
     code: "session_being_replaced",
     status: 503,
@@ -142,10 +142,10 @@ it("fails a run retryably that would wait too long for it", async () => {
   });
 });
 
-it("gives up after some tries in a row, until it is asked to run again later", async () => {
-  const { clock, workers, events, refuse, open } = createSupervisedSessionFixture();
+it("stops restarting after consecutive failures, until a later run starts new attempts", async () => {
+  const { clock, workers, events, setFailing, open } = createSupervisedSessionFixture();
   const session = await open();
-  refuse(true);
+  setFailing(true);
   workers[0]?.onExit("by SIGSEGV");
   await flushMicrotasks();
   const failure = session.run(singleInput).catch((error: unknown) => error);
@@ -153,13 +153,13 @@ it("gives up after some tries in a row, until it is asked to run again later", a
     clock.advance(delayMs);
     await flushMicrotasks();
   }
-  const givenUp = {
+  const notReplaced = {
     code: "session_not_replaced",
     status: 503,
     retryable: true,
-    detail: expect.stringMatching(/in 3 tries: .*no memory/),
+    detail: expect.stringMatching(/\b3\b.*no memory/),
   };
-  expect(await failure).toMatchObject(givenUp);
+  expect(await failure).toMatchObject(notReplaced);
   expect(events).toEqual([
     "session_worker_started",
     "session_worker_ended",
@@ -168,10 +168,10 @@ it("gives up after some tries in a row, until it is asked to run again later", a
   ]);
 
   clock.advance(399);
-  await expect(session.run(singleInput)).rejects.toMatchObject(givenUp);
+  await expect(session.run(singleInput)).rejects.toMatchObject(notReplaced);
   expect(workers).toHaveLength(4);
 
-  refuse(false);
+  setFailing(false);
   clock.advance(1);
   const run = session.run(singleInput);
   clock.advance(100);
@@ -181,19 +181,19 @@ it("gives up after some tries in a row, until it is asked to run again later", a
   expect(workers).toHaveLength(5);
 });
 
-it("does not start another worker once it has been disposed of", async () => {
+it("does not start another worker after its disposal", async () => {
   const { clock, workers, open } = createSupervisedSessionFixture();
   const session = await open();
   workers[0]?.onExit("by SIGSEGV");
   await flushMicrotasks();
-  await session.dispose(); // while it waits
+  await session.dispose(); // during the delay
   clock.advance(10_000);
   await flushMicrotasks();
   expect(workers).toHaveLength(1);
   await expect(session.run(singleInput)).rejects.toMatchObject({ code: "session_failed" });
 });
 
-it("kills a worker that hangs when the session is disposed of", async () => {
+it("kills a hanging worker when the session is disposed of", async () => {
   const { clock, workers, open } = createSupervisedSessionFixture();
   const session = await open();
   workers.forEach((worker) => (worker.hangs = true));
@@ -206,19 +206,19 @@ it("kills a worker that hangs when the session is disposed of", async () => {
   expect(await failure).toMatchObject({ code: "session_lost" });
 });
 
-it("ends a worker that opens while the session is disposed of", async () => {
+it("closes a worker that opens during the disposal", async () => {
   const { clock, workers, open } = createSupervisedSessionFixture();
   const session = await open();
   workers[0]?.onExit("by SIGSEGV");
   await flushMicrotasks();
   clock.advance(100);
-  await new Promise((resolve) => process.nextTick(resolve)); // it has been started, and is not yet open
+  await new Promise((resolve) => process.nextTick(resolve)); // the worker has started, but is not open yet
   expect(workers).toHaveLength(2);
   await session.dispose();
-  expect(workers[1]?.received).toEqual([{ kind: "end" }]);
+  expect(workers[1]?.received).toEqual([{ kind: "close" }]);
 });
 
-it("is refused at once where the worker ends before its session is open, or is not wanted any more", async () => {
+it("fails if the worker ends before its session is open, or if the signal is aborted", async () => {
   const { workers, runtime } = createSupervisedSessionFixture();
   const controller = new AbortController();
   const opening = runtime.createSession(new Uint8Array(), {}, controller.signal);
@@ -231,15 +231,15 @@ it("is refused at once where the worker ends before its session is open, or is n
   expect(workers).toHaveLength(1);
 });
 
-it("opens a session with the runtime's options where it says nothing itself", async () => {
-  const asked: NativeSessionOptions[] = [];
+it("opens a session with the runtime's options as defaults", async () => {
+  const received: NativeSessionOptions[] = [];
   const runtime = createWorkerRuntime(
-    (_model, options, { onExit: ended }) => {
-      asked.push(options);
-      queueMicrotask(() => ended("at once"));
+    (_model, options, { onExit }) => {
+      received.push(options);
+      queueMicrotask(() => onExit("immediately"));
       return { pid: undefined, send: () => {}, keepAlive: () => {}, kill: () => {} };
     },
-    "made by the test",
+    "fake workers",
     { session: { intraOpThreads: 2, graphOptimization: "basic" } },
   );
   await expect(
@@ -249,5 +249,5 @@ it("opens a session with the runtime's options where it says nothing itself", as
       label: "m@1",
     }),
   ).rejects.toMatchObject({ code: "session_lost" });
-  expect(asked).toEqual([{ intraOpThreads: 2, graphOptimization: "all", label: "m@1" }]);
+  expect(received).toEqual([{ intraOpThreads: 2, graphOptimization: "all", label: "m@1" }]);
 });

@@ -1,4 +1,4 @@
-// Sessions in processes and threads of their own: what a worker's end means to its session, its server and its memory.
+// Tests sessions in processes and threads: effects of a worker's end on its session, its server and memory.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
@@ -52,7 +52,7 @@ const isAlive = (pid: number): boolean => {
 
 describe("a session in a process", () => {
   it.each(["SIGSEGV", "SIGABRT", "SIGKILL"] as const)(
-    "that ends by %s fails its runs retryably, and answers again by itself",
+    "fails its runs with a retryable error when it ends by %s, and recovers by itself",
     async (signal) => {
       const { session, events, pids } = await openProcess("slow-bag-of-tokens.onnx", {
         label: "slow@1",
@@ -80,7 +80,7 @@ describe("a session in a process", () => {
     },
   );
 
-  it("answers on when it is sent what a terminal or a service manager sends to all processes of a server", async () => {
+  it("ignores the signals that a terminal or a service manager sends to all processes", async () => {
     const { session, events, pids } = await openProcess("slow-bag-of-tokens.onnx");
     const run = session.run(slowInputs);
     process.kill(pids()[0] ?? 0, "SIGTERM");
@@ -90,20 +90,22 @@ describe("a session in a process", () => {
     expect(events).toHaveLength(1);
   });
 
-  it("is gone when it has been disposed of", async () => {
+  it("ends with its disposal", async () => {
     const { session, pids } = await openProcess("int64-identity.onnx");
     await session.dispose();
     expect(isAlive(pids()[0] ?? 0)).toBe(false);
   });
+});
 
-  it("counts its own memory, and the model that is kept for its replacement", async () => {
+describe("a session's process", () => {
+  it("counts its own memory, and the model that the server keeps for restarts", async () => {
     const { session } = await openProcess("int64-identity.onnx");
     const model = await readFixture("int64-identity.onnx");
     expect(session.memoryBytes).toBeGreaterThan(model.byteLength + 10 * 2 ** 20);
     expect(session.memoryBytes).toBeLessThan(200 * 2 ** 20);
   });
 
-  it("is broken off by its signal while it runs, and not replaced", async () => {
+  it("is killed by its signal during a run, and does not restart", async () => {
     const controller = new AbortController();
     const events: WorkerEvent[] = [];
     const runtime = createIsolatedRuntime("process", { onEvent: (event) => events.push(event) });
@@ -121,53 +123,49 @@ describe("a session in a process", () => {
   });
 });
 
-it(
-  "memory stays flat over reloads, in the server and from process to process",
-  { timeout: 60_000 },
-  async () => {
-    setFlagsFromString("--expose-gc");
-    const collectGarbage: () => void = runInNewContext("gc");
-    const model = createMobileNet({ seed: 1, width: 1, resolution: 32, classes: 1000 });
-    const pixels = {
-      datatype: "FP32",
-      shape: [1, 3, 32, 32],
-      data: new Float32Array(3 * 32 * 32),
-    } as const;
-    const runtime = createIsolatedRuntime("process", { session: { intraOpThreads: 1 } });
-    const serverBytes: number[] = [];
-    const sessionBytes: number[] = [];
-    for (let reload = 0; reload < 40; reload++) {
-      const session = await runtime.createSession(model);
-      await session.run({ pixels });
-      sessionBytes.push(session.memoryBytes);
-      await session.dispose();
-      collectGarbage();
-      serverBytes.push(process.memoryUsage.rss());
-    }
-    // A server that kept a part of each model of 4 MB would grow by 80 MB in the second half.
-    const half = (bytes: number[], from: number) => bytes.slice(from, from + 20);
-    expect(Math.max(...half(serverBytes, 20)) - Math.max(...half(serverBytes, 0))).toBeLessThan(
-      model.byteLength * 5,
-    );
-    expect(Math.max(...sessionBytes) / Math.min(...sessionBytes)).toBeLessThan(1.25);
-  },
-);
+it("keeps the memory of server and processes flat over reloads", { timeout: 60_000 }, async () => {
+  setFlagsFromString("--expose-gc");
+  const collectGarbage: () => void = runInNewContext("gc");
+  const model = createMobileNet({ seed: 1, width: 1, resolution: 32, classes: 1000 });
+  const pixels = {
+    datatype: "FP32",
+    shape: [1, 3, 32, 32],
+    data: new Float32Array(3 * 32 * 32),
+  } as const;
+  const runtime = createIsolatedRuntime("process", { session: { intraOpThreads: 1 } });
+  const serverBytes: number[] = [];
+  const sessionBytes: number[] = [];
+  for (let reload = 0; reload < 40; reload++) {
+    const session = await runtime.createSession(model);
+    await session.run({ pixels });
+    sessionBytes.push(session.memoryBytes);
+    await session.dispose();
+    collectGarbage();
+    serverBytes.push(process.memoryUsage.rss());
+  }
+  // A leak of one model of 4 MB per reload would add 80 MB in the second half.
+  const half = (bytes: number[], from: number) => bytes.slice(from, from + 20);
+  expect(Math.max(...half(serverBytes, 20)) - Math.max(...half(serverBytes, 0))).toBeLessThan(
+    model.byteLength * 5,
+  );
+  expect(Math.max(...sessionBytes) / Math.min(...sessionBytes)).toBeLessThan(1.25);
+});
 
 describe("a server", () => {
-  const OPEN = `
+  const OPEN_SESSION = `
     import { readFileSync } from "node:fs";
-    import { createRuntimeWith } from ${JSON.stringify(new URL("../../src/runtime/native/isolated-runtime.ts", import.meta.url).href)};
+    import { createIsolatedRuntime } from ${JSON.stringify(new URL("../../src/runtime/native/isolated-runtime.ts", import.meta.url).href)};
     const model = new Uint8Array(readFileSync(${JSON.stringify(new URL("../fixtures/slow-bag-of-tokens.onnx", import.meta.url).pathname)}));
-    const runtime = createRuntimeWith("process", { onEvent: (event) => console.log(event.pid) });
+    const runtime = createIsolatedRuntime("process", { onEvent: (event) => console.log(event.pid) });
     const session = await runtime.createSession(model);
     const token = { datatype: "INT64", shape: [1, 1], data: BigInt64Array.of(4n) };
   `;
   const start = (script: string) =>
-    spawn(process.execPath, ["--input-type=module", "--eval", OPEN + script], {
+    spawn(process.execPath, ["--input-type=module", "--eval", OPEN_SESSION + script], {
       stdio: ["ignore", "pipe", "inherit"],
     });
 
-  it("that is killed leaves no worker behind, even in the middle of a run", async () => {
+  it("leaves no worker behind when it is killed during a run", async () => {
     const server = start("session.run({ input_ids: token, attention_mask: token });");
     const [pid] = await once(createInterface(server.stdout), "line");
     const exited = once(server, "exit");
@@ -176,7 +174,7 @@ describe("a server", () => {
     await expect.poll(() => isAlive(Number(pid)), { timeout: 10_000 }).toBe(false);
   });
 
-  it("is not kept running by a session, but by a run", async () => {
+  it("is kept running by a run, but not by a session", async () => {
     const server = start(
       "session.run({ input_ids: token, attention_mask: token }).then((outputs) => console.log(Object.keys(outputs)[0]));",
     );
@@ -188,7 +186,7 @@ describe("a server", () => {
 });
 
 describe.each(["process", "thread", "none"] as const)("isolation %s", (isolation) => {
-  it("takes a view of a larger buffer as what it shows", async () => {
+  it("accepts a view of a larger buffer", async () => {
     const session = await createIsolatedRuntime(isolation).createSession(
       await readFixture("int64-identity.onnx"),
     );
@@ -199,7 +197,7 @@ describe.each(["process", "thread", "none"] as const)("isolation %s", (isolation
     ).toEqual({ y: tokenIds(2n, 3n)["x"] });
   });
 
-  it("counts the nodes of the first run where asked to", async () => {
+  it("counts the nodes of the first run on request", async () => {
     const session = await createIsolatedRuntime(isolation, {
       session: { countNodes: true },
     }).createSession(await readFixture("bag-of-tokens.onnx"));
@@ -211,7 +209,7 @@ describe.each(["process", "thread", "none"] as const)("isolation %s", (isolation
   });
 });
 
-it("optimises a graph as far as it is told to, on a CPU with and without an arena", async () => {
+it("optimizes a graph to the configured level, on a CPU with and without an arena", async () => {
   const nodes: number[] = [];
   for (const [graphOptimization, arena] of [
     ["disabled", true],
@@ -226,7 +224,7 @@ it("optimises a graph as far as it is told to, on a CPU with and without an aren
     await session.run(slowInputs);
     nodes.push(session.nodes?.cpu ?? 0);
   }
-  expect(new Set(nodes).size).toBe(3); // "basic" may also add nodes, where it takes others apart
+  expect(new Set(nodes).size).toBe(3); // "basic" may also add nodes when it splits others
   expect(nodes[2]).toBeGreaterThan(0);
   expect(nodes[2]).toBeLessThan(nodes[0] ?? 0);
 });

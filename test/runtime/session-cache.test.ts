@@ -1,9 +1,9 @@
-// Which sessions an isolate lets go, by what they take now and when they were last used.
+// Tests the eviction of sessions by current size and last use.
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Session } from "../../src/runtime/runtime.ts";
 import { createSessionCache, type SessionCache } from "../../src/runtime/wasm/session-cache.ts";
 
-/** Takes memory, and can be made to take more, as WebAssembly memory does. */
+/** A session whose memory can grow, like WebAssembly memory. */
 class FakeSizedSession implements Session {
   readonly inputs = [];
   readonly outputs = [];
@@ -12,18 +12,18 @@ class FakeSizedSession implements Session {
     this.memoryBytes = memoryBytes;
   }
   async run(): Promise<never> {
-    throw new Error("the pool runs nothing");
+    throw new Error("the cache must not run sessions");
   }
   async dispose(): Promise<never> {
-    throw new Error("the pool disposes of nothing: a run may be under way");
+    throw new Error("the cache must not dispose of sessions, because a run may be in flight");
   }
 }
 
 let evicted: [key: string, session: Session][];
-let pool: SessionCache;
+let cache: SessionCache;
 beforeEach(() => {
   evicted = [];
-  pool = createSessionCache({
+  cache = createSessionCache({
     budgetBytes: 100,
     onEvict: (key, session) => evicted.push([key, session]),
   });
@@ -32,126 +32,126 @@ const evictedKeys = () => evicted.map(([key]) => key);
 
 function addSession(key: string, memoryBytes: number): FakeSizedSession {
   const session = new FakeSizedSession(memoryBytes);
-  pool.add(key, session);
+  cache.add(key, session);
   return session;
 }
 
-describe("a session that is admitted", () => {
-  it("counts by what it takes now", () => {
-    expect(pool.totalBytes).toBe(0);
+describe("an added session", () => {
+  it("counts with its current size", () => {
+    expect(cache.totalBytes).toBe(0);
     const a = addSession("a", 30);
     addSession("b", 20);
-    expect(pool.totalBytes).toBe(50);
+    expect(cache.totalBytes).toBe(50);
     a.memoryBytes = 45;
-    expect(pool.totalBytes).toBe(65);
+    expect(cache.totalBytes).toBe(65);
   });
 
-  it("fits where it fills the budget to the last byte", () => {
+  it("may fill the budget exactly", () => {
     addSession("a", 60);
     addSession("b", 40);
-    expect({ bytes: pool.totalBytes, evicted }).toEqual({ bytes: 100, evicted: [] });
+    expect({ bytes: cache.totalBytes, evicted }).toEqual({ bytes: 100, evicted: [] });
   });
 
-  it("makes the one unused for longest go, with its key and its session", () => {
+  it("evicts the least recently used session", () => {
     const a = addSession("a", 40);
     addSession("b", 40);
     addSession("c", 40);
     expect(evicted).toEqual([["a", a]]);
-    expect(pool.totalBytes).toBe(80);
+    expect(cache.totalBytes).toBe(80);
   });
 
-  it("makes as many go as it takes, and no more", () => {
+  it("evicts no more sessions than necessary", () => {
     for (const key of ["a", "b", "c", "d"]) addSession(key, 25);
     addSession("e", 51);
     expect(evictedKeys()).toEqual(["a", "b", "c"]);
-    expect(pool.totalBytes).toBe(76);
+    expect(cache.totalBytes).toBe(76);
   });
 
-  it("makes all others go where it needs the whole budget", () => {
+  it("evicts all others if it needs the whole budget", () => {
     addSession("a", 1);
     addSession("b", 1);
     addSession("c", 100);
     expect(evictedKeys()).toEqual(["a", "b"]);
-    expect(pool.totalBytes).toBe(100);
+    expect(cache.totalBytes).toBe(100);
   });
 
-  it("is refused where it alone is beyond the budget, and nobody goes", () => {
+  it("is rejected without evictions if it alone exceeds the budget", () => {
     addSession("a", 90);
     expect(() => addSession("b", 101)).toThrow(
       expect.objectContaining({
         code: "session_too_large",
         status: 503,
-        detail: expect.stringMatching(/101 bytes.*100/),
+        detail: expect.stringMatching(/\b101\b.*\b100\b/),
       }),
     );
-    expect({ bytes: pool.totalBytes, evicted }).toEqual({ bytes: 90, evicted: [] });
+    expect({ bytes: cache.totalBytes, evicted }).toEqual({ bytes: 90, evicted: [] });
   });
 
-  it("replaces the one with its key, which is not told: it made way for no other", () => {
+  it("replaces the session with the same key without an eviction", () => {
     addSession("a", 70);
     addSession("b", 10);
     addSession("a", 80);
-    expect({ bytes: pool.totalBytes, evicted }).toEqual({ bytes: 90, evicted: [] });
-    addSession("c", 20); // b is now the one unused for longest
+    expect({ bytes: cache.totalBytes, evicted }).toEqual({ bytes: 90, evicted: [] });
+    addSession("c", 20); // b is now the least recently used session
     expect(evictedKeys()).toEqual(["b"]);
   });
 });
 
-describe("use", () => {
-  it("keeps a session: the others go first", () => {
+describe("touch", () => {
+  it("protects a session from eviction before others", () => {
     for (const key of ["a", "b", "c"]) addSession(key, 30);
-    pool.touch("a");
+    cache.touch("a");
     addSession("d", 30);
     expect(evictedKeys()).toEqual(["b"]);
-    pool.touch("c");
+    cache.touch("c");
     addSession("e", 30);
     expect(evictedKeys()).toEqual(["b", "a"]);
   });
 
-  it("makes others go when the session has grown", () => {
+  it("evicts others if the session has grown", () => {
     addSession("a", 30);
     const b = addSession("b", 30);
     addSession("c", 30);
     b.memoryBytes = 60;
-    expect(evicted).toEqual([]); // noticed when it is used
-    pool.touch("b");
+    expect(evicted).toEqual([]); // growth is noticed at the next use
+    cache.touch("b");
     expect(evictedKeys()).toEqual(["a"]);
-    expect(pool.totalBytes).toBe(90);
+    expect(cache.totalBytes).toBe(90);
   });
 
-  it("never makes the session itself go, even beyond the budget", () => {
+  it("never evicts the session itself, even beyond the budget", () => {
     const a = addSession("a", 50);
     addSession("b", 50);
     a.memoryBytes = 150;
-    pool.touch("a");
+    cache.touch("a");
     expect(evictedKeys()).toEqual(["b"]);
-    expect(pool.totalBytes).toBe(150);
+    expect(cache.totalBytes).toBe(150);
     addSession("c", 10);
     expect(evictedKeys()).toEqual(["b", "a"]);
   });
 
-  it("of a session that is gone changes nothing", () => {
+  it("has no effect for an evicted session", () => {
     addSession("a", 60);
     addSession("b", 60);
     expect(evictedKeys()).toEqual(["a"]);
-    pool.touch("a");
-    expect({ bytes: pool.totalBytes, evicted: evictedKeys() }).toEqual({
+    cache.touch("a");
+    expect({ bytes: cache.totalBytes, evicted: evictedKeys() }).toEqual({
       bytes: 60,
       evicted: ["a"],
     });
   });
 });
 
-describe("a session that is removed", () => {
-  it("gives its room back, and is not told", () => {
+describe("a removed session", () => {
+  it("frees its memory without an eviction", () => {
     addSession("a", 90);
-    pool.remove("a");
-    pool.remove("never there");
+    cache.remove("a");
+    cache.remove("unknown");
     addSession("b", 90);
-    expect({ bytes: pool.totalBytes, evicted }).toEqual({ bytes: 90, evicted: [] });
+    expect({ bytes: cache.totalBytes, evicted }).toEqual({ bytes: 90, evicted: [] });
   });
 
-  it("may be removed by the one who is told that it goes", () => {
+  it("may be removed by the eviction callback", () => {
     const reentrant = createSessionCache({
       budgetBytes: 100,
       onEvict(key, session) {

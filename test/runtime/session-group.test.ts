@@ -1,4 +1,4 @@
-// A group of sessions: the contract on real ones, and whom it gives its runs.
+// Tests session groups: the runtime contract with real sessions, and the distribution of runs.
 import { readFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import type { NamedTensors } from "../../src/core/tensor.ts";
@@ -20,7 +20,7 @@ runtimeContract(
   readFixture,
 );
 
-/** Its runs end when the test says so. */
+/** Creates a member whose runs end when the test ends them. */
 function createGatedMember(options: Partial<GroupMember> = {}) {
   const ends: { end(): void; fail(): void }[] = [];
   const run = () =>
@@ -39,26 +39,26 @@ function createGatedMember(options: Partial<GroupMember> = {}) {
   return { member, ends, state };
 }
 
-describe("a group", () => {
-  it("makes as many runs at once as its members, and further ones as they come free, in their order", async () => {
+describe("the runs of a group", () => {
+  it("are as concurrent as its members allow, and further runs follow in order", async () => {
     const [a, b] = [createGatedMember(), createGatedMember({ concurrency: 2 })];
     const group = createSessionGroup([a.member, b.member]);
-    expect([group.concurrency, group.memoryBytes]).toEqual([3, 200]);
-    const over: number[] = [];
-    const runs = [0, 1, 2, 3, 4].map((id) => group.run({}).then(() => over.push(id)));
+    expect(group).toMatchObject({ concurrency: 3, memoryBytes: 200 });
+    const finished: number[] = [];
+    const runs = [0, 1, 2, 3, 4].map((id) => group.run({}).then(() => finished.push(id)));
     await flushEventLoop();
-    expect([a.ends.length, b.ends.length]).toEqual([1, 2]);
+    expect({ a: a.ends.length, b: b.ends.length }).toEqual({ a: 1, b: 2 });
     b.ends[1]?.end();
     await flushEventLoop();
-    expect([a.ends.length, b.ends.length]).toEqual([1, 3]);
+    expect({ a: a.ends.length, b: b.ends.length }).toEqual({ a: 1, b: 3 });
     b.ends[2]?.end();
     await flushEventLoop();
     [...a.ends, ...b.ends].forEach(({ end }) => end());
     await Promise.all(runs);
-    expect(over.slice(0, 2)).toEqual([2, 3]);
+    expect(finished.slice(0, 2)).toEqual([2, 3]);
   });
 
-  it("goes on with a member whose run failed", async () => {
+  it("continue with a member whose run failed", async () => {
     const { member, ends } = createGatedMember();
     const group = createSessionGroup([member]);
     const failing = group.run({});
@@ -71,29 +71,31 @@ describe("a group", () => {
     expect(await next).toEqual({});
   });
 
-  it("waits for a busy member rather than for one that is being replaced, unless all are", async () => {
-    const serving = { a: true, b: false };
+  it("wait for a busy member instead of a restarting one, unless all members restart", async () => {
+    const available = { a: true, b: false };
     const a = createGatedMember();
     const b = createGatedMember();
-    Object.defineProperty(a.member, "isServing", { get: () => serving.a });
-    Object.defineProperty(b.member, "isServing", { get: () => serving.b });
+    Object.defineProperty(a.member, "isAvailable", { get: () => available.a });
+    Object.defineProperty(b.member, "isAvailable", { get: () => available.b });
     const group = createSessionGroup([b.member, a.member]);
     const runs = [group.run({}), group.run({})];
     await flushEventLoop();
-    expect([a.ends.length, b.ends.length]).toEqual([1, 0]);
+    expect({ a: a.ends.length, b: b.ends.length }).toEqual({ a: 1, b: 0 });
     a.ends[0]?.end();
     await flushEventLoop();
-    expect([a.ends.length, b.ends.length]).toEqual([2, 0]);
-    serving.a = false;
+    expect({ a: a.ends.length, b: b.ends.length }).toEqual({ a: 2, b: 0 });
+    available.a = false;
     runs.push(group.run({}));
     await flushEventLoop();
-    expect([a.ends.length, b.ends.length]).toEqual([2, 1]);
-    serving.b = true;
+    expect({ a: a.ends.length, b: b.ends.length }).toEqual({ a: 2, b: 1 });
+    available.b = true;
     [a.ends[1], b.ends[0]].forEach((run) => run?.end());
     await Promise.all(runs);
   });
+});
 
-  it("disposes of all members when the last run is over, once, and tells of a failure", async () => {
+describe("a group", () => {
+  it("disposes of all members once after the last run, and reports a failure", async () => {
     const [a, b] = [
       createGatedMember(),
       createGatedMember({ dispose: async () => Promise.reject(new Error("stuck")) }),
@@ -112,7 +114,7 @@ describe("a group", () => {
     expect(a.state.disposed).toBe(1);
   });
 
-  it("is of at least one", () => {
+  it("requires at least one member", () => {
     expect(() => createSessionGroup([])).toThrow(RangeError);
   });
 });

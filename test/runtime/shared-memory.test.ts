@@ -33,7 +33,7 @@ describe("tensors in a shared file", () => {
   });
   afterEach(() => closeSharedMemory(file));
 
-  it("come out as they went in, in any number, size and datatype", () => {
+  it("round-trip in any number, size and datatype (property)", () => {
     const datatype = fc.constantFrom(...(Object.keys(typedArrays) as NumericDatatype[]));
     const tensor = fc
       .tuple(datatype, fc.integer({ min: 0, max: 20_000 }), fc.nat(255))
@@ -50,56 +50,62 @@ describe("tensors in a shared file", () => {
       fc.property(fc.array(tensor, { maxLength: 4 }), (list) => {
         const tensors: NamedTensors = {
           text,
-          ...Object.fromEntries(list.map((one, index) => [`t${index}`, one])),
+          ...Object.fromEntries(list.map((tensor, index) => [`t${index}`, tensor])),
         };
-        const taken = readSharedTensors(file, writeSharedTensors(file, tensors));
-        expect(Object.keys(taken)).toEqual(Object.keys(tensors));
+        const received = readSharedTensors(file, writeSharedTensors(file, tensors));
+        expect(Object.keys(received)).toEqual(Object.keys(tensors));
         const different = Object.entries(tensors).filter(
-          ([name, tensor]) => !areEqualTensors(tensor, taken[name]),
+          ([name, tensor]) => !areEqualTensors(tensor, received[name]),
         );
         expect(different.map(([name]) => name)).toEqual([]);
       }),
     );
   });
 
-  it("lie there only where they are large, and those that are too large go with the message", () => {
-    const some = writeSharedTensors(file, { small: byteTensor(100), large: byteTensor(100_000) });
-    expect([isShared(some, "small"), isShared(some, "large")]).toEqual([false, true]);
+  it("are shared only if they are large; if they exceed the limit, the message carries them", () => {
+    const shared = writeSharedTensors(file, {
+      small: byteTensor(100),
+      large: byteTensor(100_000),
+    });
+    expect({ small: isShared(shared, "small"), large: isShared(shared, "large") }).toEqual({
+      small: false,
+      large: true,
+    });
     const huge = { huge: byteTensor(17_000_000), large: byteTensor(100_000) };
     expect(writeSharedTensors(file, huge)).toBe(huge);
   });
 
-  it("go with the message where the folder is full", () => {
+  it("stay in the message if the folder is full", () => {
     const full = openSync("/dev/full", "r+");
     const tensors = { large: byteTensor(100_000) };
     expect(writeSharedTensors(full, tensors)).toBe(tensors);
     closeSync(full);
   });
 
-  it("are views of one buffer, which may be used again", () => {
+  it("are views of one reusable buffer", () => {
     const buffer = new ArrayBuffer(200_000);
-    const taken = readSharedTensors(
+    const received = readSharedTensors(
       file,
       writeSharedTensors(file, { a: byteTensor(10_001, 7), b: byteTensor(20_000, 9) }),
       () => buffer,
     );
     expect(
-      Object.values(taken).map(
+      Object.values(received).map(
         (tensor) =>
-          tensor.datatype !== "BYTES" && [
-            tensor.data.buffer === buffer,
-            tensor.data.byteOffset % 64,
-            tensor.data[0],
-          ],
+          tensor.datatype !== "BYTES" && {
+            isInBuffer: tensor.data.buffer === buffer,
+            misalignment: tensor.data.byteOffset % 64,
+            firstElement: tensor.data[0],
+          },
       ),
     ).toEqual([
-      [true, 0, 7],
-      [true, 0, 9],
+      { isInBuffer: true, misalignment: 0, firstElement: 7 },
+      { isInBuffer: true, misalignment: 0, firstElement: 9 },
     ]);
   });
 });
 
-it("a process answers runs with large tensors, one after the other and at the same time", async () => {
+it("a process serves runs with large tensors, both sequentially and concurrently", async () => {
   const model = new Uint8Array(
     await readFile(new URL("../fixtures/int64-identity.onnx", import.meta.url)),
   );
@@ -108,28 +114,38 @@ it("a process answers runs with large tensors, one after the other and at the sa
     const { y } = await session.run({
       x: { datatype: "INT64", shape: [length], data: new BigInt64Array(length).fill(value) },
     });
-    return [y?.shape, y?.data[0], y?.data[length - 1], y?.data.length];
+    return {
+      shape: y?.shape,
+      first: y?.data[0],
+      last: y?.data[length - 1],
+      length: y?.data.length,
+    };
   };
   const lengths = [100_000, 10, 50_000, 3_000_000, 100_000];
-  const expected = lengths.map((length, index) => [[length], BigInt(index), BigInt(index), length]);
+  const expected = lengths.map((length, index) => ({
+    shape: [length],
+    first: BigInt(index),
+    last: BigInt(index),
+    length,
+  }));
   expect(await Promise.all(lengths.map((length, index) => run(length, BigInt(index))))).toEqual(
     expected,
   );
-  const answers = [];
-  for (const [index, length] of lengths.entries()) answers.push(await run(length, BigInt(index)));
-  expect(answers).toEqual(expected);
+  const results = [];
+  for (const [index, length] of lengths.entries()) results.push(await run(length, BigInt(index)));
+  expect(results).toEqual(expected);
   await session.dispose();
 });
 
-/** By bytes: comparing large arrays element by element takes long. */
+/** Compares bytes, because comparing large arrays element by element is slow. */
 function areEqualTensors(a: Tensor, b: Tensor | undefined): boolean {
   if (b === undefined || a.datatype !== b.datatype || a.shape.join() !== b.shape.join())
     return false;
-  const [own, other] = [a, b].map(({ data }) => ("buffer" in data ? [data] : data).map(byteView));
+  const [left, right] = [a, b].map(({ data }) => ("buffer" in data ? [data] : data).map(byteView));
   return (
-    own?.length === other?.length &&
-    own?.every(
-      (bytes, index) => Buffer.compare(bytes, other?.[index] ?? new Uint8Array()) === 0,
+    left?.length === right?.length &&
+    left?.every(
+      (bytes, index) => Buffer.compare(bytes, right?.[index] ?? new Uint8Array()) === 0,
     ) === true
   );
 }

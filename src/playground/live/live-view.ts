@@ -1,4 +1,4 @@
-// The live panel: polls the edge's metrics and regions while somebody looks.
+// Live view: polls the edge's metrics and regions while the page is visible.
 
 import type { MetricsSnapshot } from "../../protocol/metrics-snapshot.ts";
 import type { ModelList } from "../../protocol/model-detail.ts";
@@ -8,77 +8,91 @@ import { getElement } from "../dom.ts";
 import { createSnapshotHistory } from "./snapshot-history.ts";
 import { renderLivePanels } from "./panels.ts";
 
-const POLL_MS = 2_000;
-/** Of models and regions, which change seldom: every so many polls. */
+const POLL_INTERVAL_MS = 2_000;
+/** Models and regions change rarely, so only each Nth poll reads them. */
 const POLLS_PER_MODEL_REFRESH = 5;
-/** What asking again would not change: a key is missing, or this edge has no metrics. */
+/** Errors that another poll would not resolve: a key is missing, or this edge has no metrics. */
 const FINAL_STATUSES = new Set([401, 403, 404, 406]);
 
-/** @returns what begins to poll, or begins anew with another key */
+/** @returns function that starts polling, or restarts it with another key */
 export function mountLiveView(): () => void {
-  const [panels, note, window_] = [
-    getElement("live-panels", HTMLElement),
-    getElement("live-note", HTMLElement),
-    getElement("window", HTMLSelectElement),
-  ];
-  let history = createSnapshotHistory();
-  let regions: RegionList["regions"] = [];
-  let models: ModelList["models"] = [];
-  let polls = 0;
+  const panels = getElement("live-panels", HTMLElement);
+  const note = getElement("live-note", HTMLElement);
+  const windowSelect = getElement("window", HTMLSelectElement);
+  let data = createLiveData();
   let timer: number | undefined;
 
-  async function poll(): Promise<void> {
-    if (polls++ % POLLS_PER_MODEL_REFRESH === 0) {
-      regions = (await callApi<RegionList>("/v1/regions")).body.regions;
-      models = (await callApi<ModelList>("/v1/models")).body.models;
-    }
-    const { body } = await callApi<MetricsSnapshot>("/metrics", {
-      headers: { accept: "application/json" },
-    });
-    history.add(body);
-    note.textContent = `Counted over all isolates of this edge; read ${new Date(body.takenAtMs).toLocaleTimeString()}.`;
-  }
-
   function draw(): void {
-    if (panels.contains(document.activeElement)) return; // somebody reads there by keyboard
-    const shown = window_.value === "minute" ? history.computeLastMinute() : history.latest;
+    // Replaced panels would lose the keyboard focus.
+    if (panels.contains(document.activeElement)) return;
+    const { history, regions, models } = data;
     panels.replaceChildren(
       ...renderLivePanels({
-        snapshot: shown,
+        snapshot: windowSelect.value === "minute" ? history.computeLastMinute() : history.latest,
         rates: history.computeRates(),
-        pollSeconds: POLL_MS / 1_000,
+        pollSeconds: POLL_INTERVAL_MS / 1_000,
         regions,
         models,
       }),
     );
   }
 
-  async function turn(): Promise<void> {
+  async function refresh(): Promise<void> {
     timer = undefined;
-    if (document.hidden) return; // begins again when it is seen
+    if (document.hidden) return; // The event `visibilitychange` resumes polling.
     try {
-      await poll();
+      const readAt = new Date(await data.poll());
+      note.textContent = `Totals of all isolates of this edge, read at ${readAt.toLocaleTimeString()}.`;
     } catch (error) {
-      note.textContent =
-        error instanceof ApiError && error.status === 404
-          ? "This edge counts nothing."
-          : `No counts: ${error instanceof Error ? error.message : String(error)}`;
+      note.textContent = describeError(error);
       if (error instanceof ApiError && FINAL_STATUSES.has(error.status)) return draw();
     }
     draw();
-    timer ??= setTimeout(() => void turn(), POLL_MS);
+    timer ??= setTimeout(() => void refresh(), POLL_INTERVAL_MS);
   }
 
-  const begin = () => {
-    if (timer === undefined) void turn();
+  const start = () => {
+    if (timer === undefined) void refresh();
   };
-  window_.addEventListener("change", draw);
-  document.addEventListener("visibilitychange", begin);
+  windowSelect.addEventListener("change", draw);
+  document.addEventListener("visibilitychange", start);
   return () => {
     clearTimeout(timer);
     timer = undefined;
-    history = createSnapshotHistory();
-    polls = 0;
-    begin();
+    data = createLiveData();
+    start();
   };
+}
+
+function createLiveData() {
+  const history = createSnapshotHistory();
+  let regions: RegionList["regions"] = [];
+  let models: ModelList["models"] = [];
+  let polls = 0;
+  return {
+    history,
+    get regions() {
+      return regions;
+    },
+    get models() {
+      return models;
+    },
+    /** @returns time of the snapshot @throws ApiError */
+    async poll(): Promise<number> {
+      if (polls++ % POLLS_PER_MODEL_REFRESH === 0) {
+        regions = (await callApi<RegionList>("/v1/regions")).body.regions;
+        models = (await callApi<ModelList>("/v1/models")).body.models;
+      }
+      const { body } = await callApi<MetricsSnapshot>("/metrics", {
+        headers: { accept: "application/json" },
+      });
+      history.add(body);
+      return body.takenAtMs;
+    },
+  };
+}
+
+function describeError(error: unknown): string {
+  if (error instanceof ApiError && error.status === 404) return "This edge has no metrics.";
+  return `No metrics: ${error instanceof Error ? error.message : String(error)}`;
 }

@@ -1,5 +1,5 @@
-// What happened between two snapshots of the edge's metrics, and figures of it. Counts only grow; where one is smaller than before, the
-// counting began anew, and all of it happened since.
+// Metric deltas: differences of two metric snapshots, and statistics of them. Counters only grow. If one is smaller than
+// before, it was reset, and its whole value is new.
 
 import type { MetricsSnapshot } from "../../protocol/metrics-snapshot.ts";
 import type { MetricName } from "../../telemetry/edge-metric-definitions.ts";
@@ -11,7 +11,7 @@ export type Labels = Readonly<Record<string, string>>;
 const seriesKeyOf = ({ name, labels }: Series): string =>
   `${name}${JSON.stringify(Object.entries(labels).toSorted(([a], [b]) => (a < b ? -1 : 1)))}`;
 
-/** Gauges are as they are in `after`. */
+/** Gauges keep their value of `after`. */
 export function subtractSnapshots(
   before: MetricsSnapshot,
   after: MetricsSnapshot,
@@ -40,9 +40,9 @@ function subtractSeries(before: Series | undefined, after: Series): Series {
 }
 
 export const observationCount = ({ counts }: Pick<Histogram, "counts">): number =>
-  counts.reduce((sum, one) => sum + one, 0);
+  counts.reduce((sum, count) => sum + count, 0);
 
-/** By the value of a label, summed over all others. */
+/** Sums by the values of `label`, over all other labels. */
 export function sumByLabel(
   { series }: MetricsSnapshot,
   name: MetricName,
@@ -50,39 +50,39 @@ export function sumByLabel(
   where: Labels = {},
 ): Map<string, number> {
   const counts = new Map<string, number>();
-  for (const one of series) {
-    if (one.name !== name || !matchesLabels(one.labels, where)) continue;
-    const key = one.labels[label] ?? "";
+  for (const entry of series) {
+    if (entry.name !== name || !matchesLabels(entry.labels, where)) continue;
+    const key = entry.labels[label] ?? "";
     counts.set(
       key,
-      (counts.get(key) ?? 0) + (one.kind === "histogram" ? observationCount(one) : one.value),
+      (counts.get(key) ?? 0) + (entry.kind === "histogram" ? observationCount(entry) : entry.value),
     );
   }
   return counts;
 }
 
 export const sumValues = (counts: ReadonlyMap<string, number>): number =>
-  [...counts.values()].reduce((sum, one) => sum + one, 0);
+  [...counts.values()].reduce((sum, count) => sum + count, 0);
 
-/** All that match, as one; undefined where there is none. */
+/** @returns undefined if no series matches */
 export function mergeHistograms(
   { series }: MetricsSnapshot,
   name: MetricName,
   where: Labels = {},
 ): Histogram | undefined {
-  const all = series.filter(
-    (one): one is Histogram =>
-      one.kind === "histogram" && one.name === name && matchesLabels(one.labels, where),
+  const matching = series.filter(
+    (entry): entry is Histogram =>
+      entry.kind === "histogram" && entry.name === name && matchesLabels(entry.labels, where),
   );
-  const [first] = all;
+  const [first] = matching;
   return (
     first && {
       ...first,
       labels: where,
       counts: first.counts.map((_, bucket) =>
-        all.reduce((sum, { counts }) => sum + (counts[bucket] ?? 0), 0),
+        matching.reduce((sum, { counts }) => sum + (counts[bucket] ?? 0), 0),
       ),
-      sum: all.reduce((sum, one) => sum + one.sum, 0),
+      sum: matching.reduce((sum, histogram) => sum + histogram.sum, 0),
     }
   );
 }
@@ -90,20 +90,25 @@ export function mergeHistograms(
 const matchesLabels = (labels: Labels, where: Labels): boolean =>
   Object.entries(where).every(([name, value]) => labels[name] === value);
 
-/** As Prometheus' histogram_quantile: evenly spread within its bucket; the largest bound for what is above all of them. */
+/**
+ * Computes a quantile like Prometheus' `histogram_quantile`. Values are evenly spread within a bucket. Above all bounds,
+ * the result is the largest bound.
+ */
 export function histogramQuantile(
   { buckets, counts }: Pick<Histogram, "buckets" | "counts">,
-  share: number,
+  quantile: number,
 ): number | undefined {
-  const rank = share * observationCount({ counts });
+  const rank = quantile * observationCount({ counts });
   if (rank === 0) return undefined;
   let below = 0;
   for (const [index, bound] of buckets.entries()) {
-    const own = counts[index] ?? 0;
-    const from = buckets[index - 1] ?? 0;
-    if (below + own >= rank)
-      return own === 0 ? from : from + ((bound - from) * (rank - below)) / own;
-    below += own;
+    const count = counts[index] ?? 0;
+    const lowerBound = buckets[index - 1] ?? 0;
+    if (below + count >= rank)
+      return count === 0
+        ? lowerBound
+        : lowerBound + ((bound - lowerBound) * (rank - below)) / count;
+    below += count;
   }
   return buckets.at(-1);
 }

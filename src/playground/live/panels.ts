@@ -1,4 +1,4 @@
-// What the live panel shows, from a snapshot of counts.
+// Panels of the live view, rendered from a metrics snapshot.
 
 import type { MetricsSnapshot } from "../../protocol/metrics-snapshot.ts";
 import type { ModelList } from "../../protocol/model-detail.ts";
@@ -11,9 +11,9 @@ import { sumByLabel, mergeHistograms, histogramQuantile, sumValues } from "./met
 import { CACHE_SERIES_NAME, type AnswerRates } from "./snapshot-history.ts";
 
 export interface LiveState {
-  /** Undefined while nothing was counted. */
+  /** Undefined before the first poll. */
   readonly snapshot: MetricsSnapshot | undefined;
-  /** From poll to poll, the oldest first. */
+  /** Rates between consecutive polls, oldest first. */
   readonly rates: readonly AnswerRates[];
   readonly pollSeconds: number;
   readonly regions: RegionList["regions"];
@@ -24,17 +24,17 @@ const SLOTS = 30;
 const COLOR_COUNT = 5;
 
 export function renderLivePanels({
-  snapshot: shown,
+  snapshot,
   rates,
   pollSeconds,
   regions,
   models,
 }: LiveState): HTMLElement[] {
-  const counted =
-    shown === undefined
+  const metricPanels =
+    snapshot === undefined
       ? []
-      : [trafficPanel(shown, rates, pollSeconds), latencyPanel(shown), cachePanel(shown)];
-  return [...counted, regionsPanel(regions, shown), versionsPanel(models, shown)];
+      : [trafficPanel(snapshot, rates, pollSeconds), latencyPanel(snapshot), cachePanel(snapshot)];
+  return [...metricPanels, regionsPanel(regions, snapshot), versionsPanel(models, snapshot)];
 }
 
 const panel = (title: string, ...content: readonly (Node | string)[]) =>
@@ -46,13 +46,14 @@ const panel = (title: string, ...content: readonly (Node | string)[]) =>
   );
 
 function trafficPanel(
-  shown: MetricsSnapshot,
+  snapshot: MetricsSnapshot,
   rates: readonly AnswerRates[],
   pollSeconds: number,
 ): HTMLElement {
-  const answers = sumByLabel(shown, "edgetier_answers_total", "tier");
+  const answers = sumByLabel(snapshot, "edgetier_answers_total", "tier");
   const degraded =
-    sumValues(answers) - (sumByLabel(shown, "edgetier_answers_total", "degraded_by").get("") ?? 0);
+    sumValues(answers) -
+    (sumByLabel(snapshot, "edgetier_answers_total", "degraded_by").get("") ?? 0);
   const names = [
     ...new Set([...answers.keys(), ...rates.flatMap(({ perSecond }) => [...perSecond.keys()])]),
   ]
@@ -63,22 +64,22 @@ function trafficPanel(
     color: name === CACHE_SERIES_NAME ? COLOR_COUNT : index % COLOR_COUNT,
     values: rates.map(({ perSecond }) => perSecond.get(name) ?? 0),
   }));
-  const most = Math.max(...rates.map(({ perSecond }) => sumValues(perSecond)), 0);
+  const maxRate = Math.max(...rates.map(({ perSecond }) => sumValues(perSecond)), 0);
   const seconds = SLOTS * pollSeconds;
   const chart = stackedBarChart(
     {
       id: "traffic",
       width: 760,
-      title: "Answers a second, by tier",
-      description: `The last ${seconds} seconds; at most ${most.toFixed(1)} a second. ${stacks.map(({ name, values }) => `${name}: ${(values.at(-1) ?? 0).toFixed(1)} now`).join("; ")}.`,
+      title: "Outputs per second, by tier",
+      description: `The last ${seconds} seconds; at most ${maxRate.toFixed(1)} a second. ${stacks.map(({ name, values }) => `${name}: ${(values.at(-1) ?? 0).toFixed(1)} now`).join("; ")}.`,
       x: {
         label: "seconds ago",
         scale: computeAxisScale(-seconds, 0),
         format: (value) => String(Math.round(-value)),
       },
       y: {
-        label: "answers a second",
-        scale: computeAxisScale(0, Math.max(most, 1)),
+        label: "outputs per second",
+        scale: computeAxisScale(0, Math.max(maxRate, 1)),
         format: String,
       },
     },
@@ -94,38 +95,38 @@ function trafficPanel(
     "div",
     { class: "card double" },
     chart,
-    table("Answers by tier", [["Tier", "Answers", "Share"], ...rows]),
+    table("Outputs by tier", [["Tier", "Outputs", "Share"], ...rows]),
     element(
       "p",
       { class: "note" },
-      `Requests: ${formatCount(sumValues(sumByLabel(shown, "edgetier_requests_total", "route")))}. Degraded answers: ${formatCount(degraded)}. Cold starts: ${formatCount(sumValues(sumByLabel(shown, "edgetier_isolates_started_total", "")))}.`,
+      `Requests: ${formatCount(sumValues(sumByLabel(snapshot, "edgetier_requests_total", "route")))}. Degraded outputs: ${formatCount(degraded)}. Cold starts: ${formatCount(sumValues(sumByLabel(snapshot, "edgetier_isolates_started_total", "")))}.`,
     ),
   );
 }
 
-/** Routes that answer; the others are this page's own polls for the most part. */
+/** Other routes mostly serve this page's own polls. */
 const INFERENCE_ROUTES = ["predict", "embeddings", "infer"];
 
-function latencyPanel(shown: MetricsSnapshot): HTMLElement {
+function latencyPanel(snapshot: MetricsSnapshot): HTMLElement {
   const rows = INFERENCE_ROUTES.flatMap((route) =>
-    [...sumByLabel(shown, "edgetier_request_duration_seconds", "model", { route })]
+    [...sumByLabel(snapshot, "edgetier_request_duration_seconds", "model", { route })]
       .filter(([, requests]) => requests > 0)
       .map(([model, requests]) => {
-        const histogram = mergeHistograms(shown, "edgetier_request_duration_seconds", {
+        const histogram = mergeHistograms(snapshot, "edgetier_request_duration_seconds", {
           route,
           model,
         });
-        const at = (share: number) =>
-          formatMs(1_000 * ((histogram && histogramQuantile(histogram, share)) ?? Number.NaN));
-        const deadline = sumByLabel(shown, "edgetier_deadline_seconds", "model", { model }).get(
+        const formatQuantile = (quantile: number) =>
+          formatMs(1_000 * ((histogram && histogramQuantile(histogram, quantile)) ?? Number.NaN));
+        const deadline = sumByLabel(snapshot, "edgetier_deadline_seconds", "model", { model }).get(
           model,
         );
         return [
           route === "predict" ? model : `${model} (${route})`,
           formatCount(requests),
-          at(0.5),
-          at(0.95),
-          at(0.99),
+          formatQuantile(0.5),
+          formatQuantile(0.95),
+          formatQuantile(0.99),
           deadline === undefined ? "–" : formatMs(1_000 * deadline),
         ];
       }),
@@ -136,28 +137,28 @@ function latencyPanel(shown: MetricsSnapshot): HTMLElement {
     element(
       "p",
       { class: "note" },
-      "In milliseconds. What requests waited, by the isolate's clock: it stands still while a tier computes at the edge.",
+      "Waiting time in milliseconds by the isolate's clock, which pauses during computation at the edge.",
     ),
   );
 }
 
-function cachePanel(shown: MetricsSnapshot): HTMLElement {
-  const results = [...sumByLabel(shown, "edgetier_cache_results_total", "result")].toSorted(
+function cachePanel(snapshot: MetricsSnapshot): HTMLElement {
+  const results = [...sumByLabel(snapshot, "edgetier_cache_results_total", "result")].toSorted(
     ([, a], [, b]) => b - a,
   );
-  const all = Math.max(
+  const total = Math.max(
     1,
-    results.reduce((sum, [, own]) => sum + own, 0),
+    results.reduce((sum, [, count]) => sum + count, 0),
   );
-  const rows = results.map(([result, own]) => [
+  const rows = results.map(([result, count]) => [
     result,
-    bar(`${result}: ${formatPercent(own / all)}`, own / all),
-    formatCount(own),
-    formatPercent(own / all),
+    bar(`${result}: ${formatPercent(count / total)}`, count / total),
+    formatCount(count),
+    formatPercent(count / total),
   ]);
   return panel(
     "Caches",
-    table("Where answers came from", [
+    table("Requests by cache layer", [
       ["Layer", "", "Requests", "Share"].map(
         (name) => name || element("span", { class: "visually-hidden" }, "Bar"),
       ),
@@ -174,12 +175,12 @@ const HEALTH_CLASSES: Readonly<Record<string, string>> = {
 
 function regionsPanel(
   regions: RegionList["regions"],
-  shown: MetricsSnapshot | undefined,
+  snapshot: MetricsSnapshot | undefined,
 ): HTMLElement {
   if (regions.length === 0)
     return panel(
       "Regions",
-      element("p", { class: "note" }, "None is configured, or none was told."),
+      element("p", { class: "note" }, "No region is configured or visible with this key."),
     );
   const rows = regions.map(({ id, health, distanceKm, latencyMs }) => [
     id,
@@ -191,47 +192,47 @@ function regionsPanel(
     distanceKm === null ? "–" : `${formatCount(distanceKm)} km`,
     latencyMs === null ? "–" : formatMs(latencyMs.p50),
     latencyMs === null ? "–" : formatMs(latencyMs.p95),
-    shown === undefined
+    snapshot === undefined
       ? "–"
       : formatCount(
-          sumValues(sumByLabel(shown, "edgetier_region_calls_total", "result", { region: id })),
+          sumValues(sumByLabel(snapshot, "edgetier_region_calls_total", "result", { region: id })),
         ),
   ]);
   return panel(
     "Regions",
-    table("Regions, the nearest first", [
+    table("Regions, nearest first", [
       ["Region", "Health", "Distance", "p50 ms", "p95 ms", "Calls"],
       ...rows,
     ]),
-    element("p", { class: "note" }, "Health and latency as the isolate sees them that answers."),
+    element("p", { class: "note" }, "Health and latency as seen by the responding isolate."),
   );
 }
 
 function versionsPanel(
   models: ModelList["models"],
-  shown: MetricsSnapshot | undefined,
+  snapshot: MetricsSnapshot | undefined,
 ): HTMLElement {
   const rows = models.flatMap(({ model, aliases, weights = {} }) => {
-    const answered =
-      shown === undefined
+    const outputsByVersion =
+      snapshot === undefined
         ? new Map<string, number>()
-        : sumByLabel(shown, "edgetier_answers_total", "version", { model });
-    const taken = Object.values(weights).reduce((sum, weight) => sum + weight, 0);
+        : sumByLabel(snapshot, "edgetier_answers_total", "version", { model });
+    const canaryShare = Object.values(weights).reduce((sum, weight) => sum + weight, 0);
     return Object.entries(aliases).map(([alias, version]) => [
       model,
       alias,
       `v${version}`,
       alias === "stable"
-        ? formatPercent(1 - taken, 0)
+        ? formatPercent(1 - canaryShare, 0)
         : weights[alias] === undefined
           ? "–"
           : formatPercent(weights[alias], 0),
-      formatCount(answered.get(String(version)) ?? 0),
+      formatCount(outputsByVersion.get(String(version)) ?? 0),
     ]);
   });
   return panel(
     "Versions",
-    table("Versions and their shares", [
+    table("Versions and traffic shares", [
       ["Model", "Alias", "Version", "Share", "Computed"],
       ...rows,
     ]),

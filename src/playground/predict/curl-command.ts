@@ -1,9 +1,9 @@
-// The command that sends what the page has sent. The key is not in it: it would stay in the shell's history.
+// curl command: reproduces a request of the page. It omits the key, which would remain in the shell's history.
 
 export interface CurlRequest {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** JSON, or the name of a file. */
+  /** JSON text, or the name of a file. */
   readonly body: { readonly json: string } | { readonly file: string };
   readonly hasKey: boolean;
 }
@@ -22,7 +22,7 @@ export function curlCommand(origin: string, { path, headers, body, hasKey }: Cur
   return parts.join(" \\\n  ");
 }
 
-/** For a POSIX shell, whatever is in it. */
+/** Quotes any text for a POSIX shell. */
 function shellQuote(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

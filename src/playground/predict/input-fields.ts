@@ -1,9 +1,9 @@
-// What a model is given: a text, two texts to compare, or an image; by its task.
+// Input fields by the model's task: a text, two texts to compare, or an image.
 
 import { element } from "../dom.ts";
 
-const EXAMPLE = "how do i freeze my account";
-const OTHER_EXAMPLE = "please block my card";
+const EXAMPLE_TEXT = "how do i freeze my account";
+const SECOND_EXAMPLE_TEXT = "please block my card";
 
 export type Input =
   | { readonly kind: "text"; readonly text: string }
@@ -16,35 +16,42 @@ export interface InputFields {
   read(): Input;
 }
 
-/** @param before texts that were typed, to be kept @param onImage is told that an image was chosen */
+/**
+ * @param previousTexts texts of the previous model's fields
+ * @param onImage called after the selection of an image
+ */
 export function inputFields(
   task: string,
-  before: readonly string[],
+  previousTexts: readonly string[],
   onImage: () => void,
 ): InputFields {
   if (task === "text-classification") {
-    const text = textField("text", "Text", before[0] ?? EXAMPLE);
+    const text = textField("text", "Text", previousTexts[0] ?? EXAMPLE_TEXT);
     return { elements: [text.field], read: () => ({ kind: "text", text: text.area.value }) };
   }
   if (task === "embedding") {
-    const [one, other] = [
-      textField("text", "Text", before[0] ?? EXAMPLE),
-      textField("other-text", "Another text, to compare it with", before[1] ?? OTHER_EXAMPLE),
+    const [first, second] = [
+      textField("text", "Text", previousTexts[0] ?? EXAMPLE_TEXT),
+      textField(
+        "other-text",
+        "Second text, for comparison",
+        previousTexts[1] ?? SECOND_EXAMPLE_TEXT,
+      ),
     ];
     return {
-      elements: [one.field, other.field],
+      elements: [first.field, second.field],
       read: () => ({
         kind: "texts",
-        texts: [one.area.value, other.area.value].filter((text) => text !== ""),
+        texts: [first.area.value, second.area.value].filter((text) => text !== ""),
       }),
     };
   }
   if (task === "image-classification") return imageFields(onImage);
-  const why =
-    "This model takes tensors, over the Open Inference Protocol: see the API page for POST /v2/models/{model}/infer.";
+  const reason =
+    "This model expects tensors. Call POST /v2/models/{model}/infer, as described on the API page.";
   return {
-    elements: [element("p", { class: "note" }, why)],
-    read: () => ({ kind: "none", reason: why }),
+    elements: [element("p", { class: "note" }, reason)],
+    read: () => ({ kind: "none", reason }),
   };
 }
 
@@ -55,39 +62,39 @@ function textField(id: string, label: string, value: string) {
 }
 
 function imageFields(onImage: () => void): InputFields {
-  let chosen: File | undefined;
+  let selectedFile: File | undefined;
   const picker = element("input", {
     type: "file",
     id: "image",
     accept: "image/jpeg,image/png",
     "aria-describedby": "image-name",
   });
-  const name = element("span", { id: "image-name" }, "Drop a JPEG or PNG here, or choose one");
+  const name = element("span", { id: "image-name" }, "Drop or select a JPEG or PNG file");
   const preview = element("img", { alt: "", hidden: true });
   const drop = element("label", { class: "drop", for: "image" }, preview, name, picker);
-  const take = (file: File | undefined) => {
+  const selectFile = (file: File | undefined) => {
     if (file === undefined) return;
-    chosen = file;
+    selectedFile = file;
     name.textContent = `${file.name}, ${(file.size / 1024).toFixed(1)} kB`;
     URL.revokeObjectURL(preview.src);
     preview.src = URL.createObjectURL(file);
-    preview.alt = "The image that was chosen";
+    preview.alt = "Selected image";
     preview.hidden = false;
     onImage();
   };
-  picker.addEventListener("change", () => take(picker.files?.[0]));
+  picker.addEventListener("change", () => selectFile(picker.files?.[0]));
   for (const event of ["dragover", "dragleave", "drop"] as const) {
-    drop.addEventListener(event, (happened) => {
-      happened.preventDefault();
+    drop.addEventListener(event, (dragEvent) => {
+      dragEvent.preventDefault();
       drop.classList.toggle("over", event === "dragover");
-      if (event === "drop") take(happened.dataTransfer?.files[0]);
+      if (event === "drop") selectFile(dragEvent.dataTransfer?.files[0]);
     });
   }
   return {
     elements: [element("p", {}, drop)],
     read: () =>
-      chosen === undefined
-        ? { kind: "none", reason: "Choose an image first." }
-        : { kind: "image", file: chosen },
+      selectedFile === undefined
+        ? { kind: "none", reason: "Select an image first." }
+        : { kind: "image", file: selectedFile },
   };
 }

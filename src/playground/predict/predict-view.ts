@@ -1,4 +1,4 @@
-// Trying a model: the form, the requests, the answer.
+// Predict view: sends the form's input to the model and shows the result.
 
 import type { EmbeddingsResponse } from "../../protocol/embeddings.ts";
 import type { PredictResponse } from "../../protocol/predict.ts";
@@ -24,140 +24,160 @@ import {
 } from "./requests.ts";
 import { type TierOutcome, computeTierOutcomes } from "./tier-outcomes.ts";
 
-type Sendable = Exclude<Input, { kind: "none" | "texts" }>;
+type PredictableInput = Exclude<Input, { kind: "none" | "texts" }>;
 
-/** @returns what is told of every model that is chosen */
+/** Content of the result area, with its status line. */
+interface ResultView {
+  readonly status: string;
+  readonly isDegraded: boolean;
+  readonly content: readonly (Node | string)[];
+}
+
+/** @returns function that shows the selected model */
 export function mountPredictView(): (model: SelectedModel) => void {
-  const [form, send, status, answer] = [
-    getElement("predict", HTMLFormElement),
-    getElement("send", HTMLButtonElement),
-    getElement("status", HTMLElement),
-    getElement("answer", HTMLElement),
-  ];
-  const [deadline, cache, maxTier] = [
-    getElement("deadline", HTMLInputElement),
-    getElement("cache", HTMLSelectElement),
-    getElement("max-tier", HTMLSelectElement),
-  ];
+  const view = getViewElements();
   let model: SelectedModel | undefined;
   let fields: InputFields | undefined;
-  let turn = 0;
-
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    void submit();
-  });
-  form.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
-  });
-
-  const options = (): PredictFormOptions => ({
-    deadlineMs: deadline.value,
-    cache: cache.value,
-    maxTier: maxTier.value,
-  });
+  let lastRun = 0;
 
   async function submit(): Promise<void> {
     const input = fields?.read();
     if (model === undefined || input === undefined) return;
-    if (input.kind === "none") return tell(input.reason);
-    const own = ++turn;
-    send.disabled = true;
-    tell("Asking …");
+    if (input.kind === "none") return view.setStatus(input.reason);
+    const run = ++lastRun;
+    const isCurrent = () => run === lastRun;
+    view.send.disabled = true;
+    view.setStatus("Waiting for the response …");
     try {
-      const show =
+      const result =
         input.kind === "texts"
-          ? await embed(model, input.texts)
-          : await predict(model, input, () => own === turn);
-      if (own === turn) answer.replaceChildren(...show);
+          ? await embed(model, input.texts, view.readOptions())
+          : await predict(model, input, view.readOptions(), isCurrent);
+      if (!isCurrent()) return;
+      view.setStatus(result.status, result.isDegraded ? "warn" : "");
+      view.answer.replaceChildren(...result.content);
     } catch (error) {
-      if (own !== turn) return;
-      answer.replaceChildren();
-      status.className = "bad";
-      status.textContent = error instanceof Error ? error.message : String(error);
+      if (!isCurrent()) return;
+      view.answer.replaceChildren();
+      view.setStatus(error instanceof Error ? error.message : String(error), "bad");
     } finally {
-      if (own === turn) send.disabled = false;
+      if (isCurrent()) view.send.disabled = false;
     }
   }
 
-  function tell(text: string): void {
-    status.className = "";
-    status.textContent = text;
-  }
+  view.form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    void submit();
+  });
+  view.form.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) view.form.requestSubmit();
+  });
 
-  async function predict(
-    { ref, detail }: SelectedModel,
-    input: Sendable,
-    isCurrent: () => boolean,
-  ): Promise<readonly (Node | string)[]> {
-    const chosen = options();
-    const request = predictRequest(ref, input, chosen);
-    const answered = await callApi<PredictResponse>(request.path, request.init);
-    const [output] = answered.body.outputs;
-    if (output === undefined) throw new Error("The edge gave no answer to the input.");
-    const steps = computeTierOutcomes(
-      detail,
-      answered.body,
-      ["l1", "l2", "cdn"].includes(answered.headers.get("x-edgetier-cache") ?? ""),
-    );
-    tell(
-      `${output.label}, answered by ${output.tier}${output.degraded ? `, degraded: ${output.degradedBy ?? "a better tier could not be asked"}` : ""}.`,
-    );
-    if (output.degraded) status.className = "warn";
-    const list = element("div", {}, tierList(steps));
-    void fetchEscalatedTiers(ref, input, chosen, steps).then(
-      (known) => isCurrent() && list.replaceChildren(tierList(known)),
-      () => {},
-    );
-    return [
+  return (selected) => {
+    const hasChanged = selected.detail.model !== model?.detail.model;
+    model = selected;
+    view.showTiers(selected);
+    if (!hasChanged) return;
+    const inputArea = getElement("input", HTMLElement);
+    const previousTexts = [...inputArea.querySelectorAll("textarea")].map(({ value }) => value);
+    fields = inputFields(selected.detail.task, previousTexts, () => view.form.requestSubmit());
+    inputArea.replaceChildren(...fields.elements);
+    view.send.textContent = selected.detail.task === "embedding" ? "Embed" : "Predict";
+    view.send.disabled = selected.detail.task === "tensor";
+    view.answer.replaceChildren();
+    view.setStatus("The result appears here.");
+  };
+}
+
+function getViewElements() {
+  const status = getElement("status", HTMLElement);
+  const deadline = getElement("deadline", HTMLInputElement);
+  const cache = getElement("cache", HTMLSelectElement);
+  const maxTier = getElement("max-tier", HTMLSelectElement);
+  return {
+    form: getElement("predict", HTMLFormElement),
+    send: getElement("send", HTMLButtonElement),
+    answer: getElement("answer", HTMLElement),
+    readOptions: (): PredictFormOptions => ({
+      deadlineMs: deadline.value,
+      cache: cache.value,
+      maxTier: maxTier.value,
+    }),
+    setStatus(text: string, className = ""): void {
+      status.className = className;
+      status.textContent = text;
+    },
+    showTiers({ detail }: SelectedModel): void {
+      maxTier.replaceChildren(
+        element("option", { value: "" }, "all"),
+        ...detail.tiers.map(({ id }) => element("option", { value: id }, id)),
+      );
+      deadline.placeholder = String(detail.deadlineMs);
+    },
+  };
+}
+
+async function predict(
+  { ref, detail }: SelectedModel,
+  input: PredictableInput,
+  options: PredictFormOptions,
+  isCurrent: () => boolean,
+): Promise<ResultView> {
+  const request = predictRequest(ref, input, options);
+  const response = await callApi<PredictResponse>(request.path, request.init);
+  const [output] = response.body.outputs;
+  if (output === undefined) throw new Error("The response has no output. Try again.");
+  const outcomes = computeTierOutcomes(
+    detail,
+    response.body,
+    ["l1", "l2", "cdn"].includes(response.headers.get("x-edgetier-cache") ?? ""),
+  );
+  const tiers = element("div", {}, tierList(outcomes));
+  void fetchEscalatedTiers(ref, input, options, outcomes).then(
+    (completed) => isCurrent() && tiers.replaceChildren(tierList(completed)),
+    () => {},
+  );
+  const degradation = output.degraded
+    ? `, degraded: ${output.degradedBy ?? "a better tier could not be called"}`
+    : "";
+  return {
+    status: `${output.label}, answered by ${output.tier}${degradation}.`,
+    isDegraded: output.degraded,
+    content: [
       labelView(output),
       rankingTable(output),
       element("h3", {}, "Tiers"),
-      list,
+      tiers,
       responseMetadata(
-        [["version", `${answered.body.model}@${answered.body.version}`]],
-        answered.headers,
-        answered.durationMs,
+        [["version", `${response.body.model}@${response.body.version}`]],
+        response.headers,
+        response.durationMs,
       ),
-      ...requestDetails(request, answered),
-    ];
-  }
-
-  return (chosen) => {
-    const isOther = chosen.detail.model !== model?.detail.model;
-    model = chosen;
-    maxTier.replaceChildren(
-      element("option", { value: "" }, "all"),
-      ...chosen.detail.tiers.map(({ id }) => element("option", { value: id }, id)),
-    );
-    deadline.placeholder = String(chosen.detail.deadlineMs);
-    if (!isOther) return;
-    const typed = [...getElement("input", HTMLElement).querySelectorAll("textarea")].map(
-      ({ value }) => value,
-    );
-    fields = inputFields(chosen.detail.task, typed, () => form.requestSubmit());
-    getElement("input", HTMLElement).replaceChildren(...fields.elements);
-    send.textContent = chosen.detail.task === "embedding" ? "Embed" : "Predict";
-    send.disabled = chosen.detail.task === "tensor";
-    answer.replaceChildren();
-    tell("The answer will be here.");
+      ...requestDetails(request, response),
+    ],
   };
+}
 
-  async function embed(
-    { ref, detail }: SelectedModel,
-    texts: readonly string[],
-  ): Promise<readonly (Node | string)[]> {
-    const request = embeddingsRequest(ref, texts, options());
-    const answered = await callApi<EmbeddingsResponse>(request.path, request.init);
-    const vectors = answered.body.data.map(({ embedding }) =>
-      typeof embedding === "string" ? [] : embedding,
-    );
-    const [one = [], other] = vectors;
-    const similarity = other === undefined ? undefined : cosineSimilarity(one, other);
-    tell(
-      `${vectors.length === 1 ? "A vector" : "Vectors"} of ${one.length} numbers${similarity === undefined ? "" : `; the cosine of the two texts is ${similarity.toFixed(4)}`}.`,
-    );
-    return [
+async function embed(
+  { ref, detail }: SelectedModel,
+  texts: readonly string[],
+  options: PredictFormOptions,
+): Promise<ResultView> {
+  const request = embeddingsRequest(ref, texts, options);
+  const response = await callApi<EmbeddingsResponse>(request.path, request.init);
+  const vectors = response.body.data.map(({ embedding }) =>
+    typeof embedding === "string" ? [] : embedding,
+  );
+  const [first = [], second] = vectors;
+  const similarity = second === undefined ? undefined : cosineSimilarity(first, second);
+  const comparison =
+    similarity === undefined
+      ? ""
+      : `; the cosine similarity of the texts is ${similarity.toFixed(4)}`;
+  return {
+    status: `${vectors.length === 1 ? "A vector" : "Vectors"} of ${first.length} numbers${comparison}.`,
+    isDegraded: false,
+    content: [
       ...(similarity === undefined
         ? []
         : [
@@ -166,52 +186,48 @@ export function mountPredictView(): (model: SelectedModel) => void {
           ]),
       element(
         "pre",
-        { tabindex: 0, "aria-label": "The first vector's first numbers" },
-        `[${one.slice(0, 8).join(", ")}, … ${detail.model} has ${one.length}]`,
+        { tabindex: 0, "aria-label": "First numbers of the first vector" },
+        `[${first.slice(0, 8).join(", ")}, … ${detail.model} has ${first.length}]`,
       ),
       responseMetadata(
         [
-          ["version", answered.body.model],
-          ["tier", answered.headers.get("x-edgetier-tier") ?? ""],
+          ["version", response.body.model],
+          ["tier", response.headers.get("x-edgetier-tier") ?? ""],
         ],
-        answered.headers,
-        answered.durationMs,
+        response.headers,
+        response.durationMs,
       ),
-      ...requestDetails(request, answered),
-    ];
-  }
+      ...requestDetails(request, response),
+    ],
+  };
 }
 
-const requestDetails = ({ curl: shown }: PreparedRequest, { headers }: ApiResponse<unknown>) => [
+const requestDetails = ({ curl }: PreparedRequest, { headers }: ApiResponse<unknown>) => [
   serverTimingTable(headers),
-  curlBlock(curlCommand(location.origin, { ...shown, hasKey: readApiKey() !== "" })),
+  curlBlock(curlCommand(location.origin, { ...curl, hasKey: readApiKey() !== "" })),
 ];
 
-/** What the tiers that were passed over would have said: a response tells of the tier alone whose answer was taken. */
+/** Requests the outputs of escalated tiers, because a response contains only the final tier's output. */
 async function fetchEscalatedTiers(
   ref: string,
-  input: Sendable,
+  input: PredictableInput,
   options: PredictFormOptions,
-  steps: readonly TierOutcome[],
+  outcomes: readonly TierOutcome[],
 ): Promise<TierOutcome[]> {
-  const asked = steps.map(async (step): Promise<TierOutcome> => {
-    if (step.status !== "escalated") return step;
+  const completed = outcomes.map(async (outcome): Promise<TierOutcome> => {
+    if (outcome.status !== "escalated") return outcome;
     const { path, init } = predictRequest(ref, input, {
       ...options,
       deadlineMs: "",
-      maxTier: step.id,
+      maxTier: outcome.id,
     });
     const [output] = (await callApi<PredictResponse>(path, init)).body.outputs;
-    return output === undefined || output.tier !== step.id
-      ? step
-      : {
-          ...step,
-          confidence: output.confidence,
-          label: output.label,
-          ...(output.confidence >= (step.threshold ?? 0)
-            ? { description: "said that it is out of scope: the next tier was asked" }
-            : {}),
-        };
+    if (output === undefined || output.tier !== outcome.id) return outcome;
+    const { confidence, label } = output;
+    // Only an out-of-scope input escalates with sufficient confidence.
+    return confidence >= (outcome.threshold ?? 0)
+      ? { ...outcome, confidence, label, description: "found it out of scope; escalated" }
+      : { ...outcome, confidence, label };
   });
-  return await Promise.all(asked);
+  return await Promise.all(completed);
 }

@@ -1,4 +1,4 @@
-// Inputs and options as the requests that the API takes.
+// API requests: built from inputs and form options.
 
 import { postJson } from "../edge-api.ts";
 import type { CurlRequest } from "./curl-command.ts";
@@ -7,7 +7,7 @@ import type { Input } from "./input-fields.ts";
 export interface PredictFormOptions {
   readonly deadlineMs: string;
   readonly cache: string;
-  /** Id of the last tier that may be asked, or "". */
+  /** Id of the last tier that may be called, or "". */
   readonly maxTier: string;
 }
 
@@ -17,7 +17,6 @@ export interface PreparedRequest {
   readonly curl: Omit<CurlRequest, "hasKey">;
 }
 
-/** @param input one that can be sent */
 export function predictRequest(
   ref: string,
   input: Exclude<Input, { kind: "none" | "texts" }>,

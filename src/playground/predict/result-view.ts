@@ -1,4 +1,4 @@
-// An answer as the page shows it.
+// Result view: elements for a prediction's output, tiers and metadata.
 
 import type { PredictResponse } from "../../protocol/predict.ts";
 import { bar, element } from "../dom.ts";
@@ -29,7 +29,7 @@ export function rankingTable({ scores }: Output): HTMLElement {
   return element(
     "table",
     { class: "ranking" },
-    element("caption", { class: "visually-hidden" }, "The likeliest labels"),
+    element("caption", { class: "visually-hidden" }, "Most likely labels"),
     element("thead", { class: "visually-hidden" }, head),
     element("tbody", {}, ...rows),
   );
@@ -42,68 +42,70 @@ const STATUS_MARKS: Readonly<Record<TierOutcome["status"], string>> = {
   not_called: "·",
 };
 
-export function tierList(steps: readonly TierOutcome[]): HTMLElement {
+export function tierList(outcomes: readonly TierOutcome[]): HTMLElement {
   return element(
     "ol",
-    { class: "tiers", "aria-label": "Tiers, in the order in which they are asked" },
-    ...steps.map(tierItem),
+    { class: "tiers", "aria-label": "Tiers, in the order of their calls" },
+    ...outcomes.map(tierItem),
   );
 }
 
 function tierItem({
   id,
   place,
-  status: state,
-  description: what,
+  status,
+  description,
   threshold,
-  confidence: own,
+  confidence,
   label,
 }: TierOutcome): HTMLElement {
-  const limit =
-    threshold === null
-      ? "takes every input that comes to it"
-      : `exits from ${formatConfidence(threshold)} on`;
+  const exitRule =
+    threshold === null ? "answers every input" : `exits from ${formatConfidence(threshold)}`;
   const title = element(
     "div",
     { class: "title" },
-    element("span", {}, element("b", {}, `${STATUS_MARKS[state]} ${id}`), ` ${what}`),
+    element("span", {}, element("b", {}, `${STATUS_MARKS[status]} ${id}`), ` ${description}`),
     element("span", { class: "badge" }, place),
   );
-  const shown =
-    own === undefined
-      ? [element("p", { class: "note" }, limit)]
+  const confidenceElements =
+    confidence === undefined
+      ? [element("p", { class: "note" }, exitRule)]
       : [
-          bar(`confidence ${formatConfidence(own)}, ${limit}`, own, threshold ?? undefined),
+          bar(
+            `confidence ${formatConfidence(confidence)}, ${exitRule}`,
+            confidence,
+            threshold ?? undefined,
+          ),
           element(
             "p",
             { class: "note" },
-            `${label === undefined ? "" : `“${label}”, `}confidence ${formatConfidence(own)}; ${limit}`,
+            `${label === undefined ? "" : `“${label}”, `}confidence ${formatConfidence(confidence)}; ${exitRule}`,
           ),
         ];
   return element(
     "li",
-    { class: state === "not_called" ? "" : state, "data-tier": id },
+    { class: status === "not_called" ? "" : status, "data-tier": id },
     title,
-    ...shown,
+    ...confidenceElements,
   );
 }
 
-/** How it was answered: version, cache, times, id. */
+/** Lists version, cache layer, duration and request id. */
 export function responseMetadata(
   entries: readonly (readonly [string, string])[],
   headers: Headers,
-  tookMs: number,
+  durationMs: number,
 ): HTMLElement {
-  const told = [
+  const facts = [
     ...entries,
     ["cache", headers.get("x-edgetier-cache") ?? "none"],
-    ["took", formatDuration(tookMs)],
-    ["request", headers.get("x-request-id") ?? "not told"],
+    ["took", formatDuration(durationMs)],
+    ["request", headers.get("x-request-id") ?? "unknown"],
   ] as const;
   return element(
     "ul",
-    { class: "facts", "aria-label": "How it was answered" },
-    ...told.map(([name, value]) =>
+    { class: "facts", "aria-label": "Response metadata" },
+    ...facts.map(([name, value]) =>
       element("li", { "data-fact": name }, `${name} `, element("b", {}, value)),
     ),
   );
@@ -112,8 +114,13 @@ export function responseMetadata(
 export function serverTimingTable(headers: Headers): HTMLElement | string {
   const phases = parseServerTiming(headers.get("server-timing"));
   if (phases.length === 0) return "";
-  const rows = phases.map(({ name, durationMs: ms }) =>
-    element("tr", {}, element("td", {}, name), element("td", { class: "n" }, formatDuration(ms))),
+  const rows = phases.map(({ name, durationMs }) =>
+    element(
+      "tr",
+      {},
+      element("td", {}, name),
+      element("td", { class: "n" }, formatDuration(durationMs)),
+    ),
   );
   const head = element(
     "tr",
@@ -124,12 +131,8 @@ export function serverTimingTable(headers: Headers): HTMLElement | string {
   return element(
     "details",
     {},
-    element("summary", {}, "Where the edge waited"),
-    element(
-      "p",
-      { class: "note" },
-      "By the isolate's clock, which stands still while it computes.",
-    ),
+    element("summary", {}, "Waiting times at the edge"),
+    element("p", { class: "note" }, "By the isolate's clock, which pauses during computation."),
     element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)),
   );
 }
@@ -139,25 +142,25 @@ export function curlBlock(text: string): HTMLElement {
   copy.addEventListener("click", () => {
     void navigator.clipboard.writeText(text).then(
       () => (copy.textContent = "Copied"),
-      () => (copy.textContent = "Select it to copy"),
+      () => (copy.textContent = "Select the text to copy it"),
     );
   });
   return element(
     "details",
     { open: true },
-    element("summary", {}, "The same with curl"),
+    element("summary", {}, "Same request with curl"),
     element("pre", { tabindex: 0, "aria-label": "curl command" }, text),
     copy,
   );
 }
 
-/** @returns undefined for vectors without a direction */
+/** @returns undefined if a vector has length 0 */
 export function cosineSimilarity(
-  one: readonly number[],
-  other: readonly number[],
+  first: readonly number[],
+  second: readonly number[],
 ): number | undefined {
   const dot = (a: readonly number[], b: readonly number[]) =>
     a.reduce((sum, value, index) => sum + value * (b[index] ?? 0), 0);
-  const lengths = Math.sqrt(dot(one, one) * dot(other, other));
-  return lengths === 0 ? undefined : dot(one, other) / lengths;
+  const lengths = Math.sqrt(dot(first, first) * dot(second, second));
+  return lengths === 0 ? undefined : dot(first, second) / lengths;
 }

@@ -1,4 +1,4 @@
-// The header `server-timing` (https://www.w3.org/TR/server-timing/): where the edge says that a request waited.
+// Parser for the header `server-timing` (https://www.w3.org/TR/server-timing/), which has a request's waiting times.
 
 export interface ServerTimingEntry {
   readonly name: string;

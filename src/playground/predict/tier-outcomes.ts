@@ -1,4 +1,4 @@
-// What became of each tier in one prediction, read from the response and the model's tiers.
+// Tier outcomes: derives the outcome of each tier from a prediction and the model's tiers.
 
 import type { ModelDetail } from "../../protocol/model-detail.ts";
 import type { PredictResponse } from "../../protocol/predict.ts";
@@ -8,9 +8,9 @@ export interface TierOutcome {
   readonly place: string;
   readonly status: "answered" | "escalated" | "failed" | "not_called";
   readonly description: string;
-  /** From which on its answer is taken; null: always. */
+  /** Confidence from which the tier exits; null if it always does. */
   readonly threshold: number | null;
-  /** Of its own answer, where that is known. */
+  /** Confidence of the tier's own output, if known. */
   readonly confidence?: number;
   readonly label?: string;
 }
@@ -20,32 +20,32 @@ export function computeTierOutcomes(
   { outputs: [output], usage }: Pick<PredictResponse, "outputs" | "usage">,
   isCached: boolean,
 ): TierOutcome[] {
-  const by = tiers.findIndex(({ id }) => id === output?.tier);
-  return tiers.map(({ id, place, exitConfidence: threshold }, position): TierOutcome => {
-    const step = { id, place, threshold };
+  const answeredIndex = tiers.findIndex(({ id }) => id === output?.tier);
+  return tiers.map(({ id, place, exitConfidence: threshold }, index): TierOutcome => {
+    const tierFields = { id, place, threshold };
     const use = usage.tiers.find(({ tier }) => tier === id);
     if (use?.error !== undefined)
       return {
-        ...step,
+        ...tierFields,
         status: "failed",
-        description: use.inputs === 0 ? `left out (${use.error})` : `failed (${use.error})`,
+        description: use.inputs === 0 ? `skipped (${use.error})` : `failed (${use.error})`,
       };
-    if (position === by && output !== undefined) {
+    if (index === answeredIndex && output !== undefined) {
       return {
-        ...step,
+        ...tierFields,
         status: "answered",
-        description: isCached ? "gave the answer that was kept" : describeAnswer(output, threshold),
+        description: isCached ? "returned the cached output" : describeAnswer(output, threshold),
         confidence: output.confidence,
         label: output.label,
       };
     }
-    return position < by
+    return index < answeredIndex
       ? {
-          ...step,
+          ...tierFields,
           status: "escalated",
-          description: "was not sure enough: the next tier was asked",
+          description: "was not confident enough; escalated to the next tier",
         }
-      : { ...step, status: "not_called", description: "was not needed" };
+      : { ...tierFields, status: "not_called", description: "was not needed" };
   });
 }
 
@@ -53,9 +53,9 @@ function describeAnswer(
   { degraded, confidence }: PredictResponse["outputs"][number],
   threshold: number | null,
 ): string {
-  if (degraded) return "gave the best answer that could be had";
-  if (threshold === null) return "answered: it is the last tier";
+  if (degraded) return "returned the best available output";
+  if (threshold === null) return "answered as the last tier";
   return confidence >= threshold
-    ? "was sure enough: its answer was taken"
-    : "answered as the last tier that was allowed";
+    ? "exited with sufficient confidence"
+    : "answered as the last allowed tier";
 }

@@ -1,11 +1,11 @@
-// The thresholds that a report knows of, and what each would change.
+// Operating points: coverage and region share of a report's thresholds.
 
 import type { ModelDetail } from "../../protocol/model-detail.ts";
 import type { ModelReport } from "../../protocol/model-report.ts";
 
 export type OperatingPoint = ModelReport["points"][number];
 
-/** The served point's position; where the exits were changed by hand, the nearest one's. */
+/** Index of the served point, or of the nearest one if the exits were edited manually. */
 export function findServedPoint(
   { points }: Pick<ModelReport, "points">,
   { tiers }: Pick<ModelDetail, "tiers">,
@@ -17,7 +17,7 @@ export function findServedPoint(
   return Math.max(0, distances.indexOf(Math.min(...distances)));
 }
 
-/** What a tier before the last answers. */
+/** Share of inputs that are answered before the last tier. */
 export const coverageOf = ({ shares }: OperatingPoint): number =>
   shares.slice(0, -1).reduce((sum, share) => sum + share, 0);
 
@@ -27,7 +27,7 @@ export const regionShareOf = (
 ): number =>
   shares.reduce((sum, share, tier) => sum + (tiers[tier]?.place === "region" ? share : 0), 0);
 
-/** `0.7105`, or `edge 0.9, edge-large 0.7` where there are several exits. */
+/** Formats `0.7105`, or `edge 0.9, edge-large 0.7` if there are several exits. */
 export function formatThresholds(
   { thresholds }: OperatingPoint,
   { tiers }: Pick<ModelReport, "tiers">,

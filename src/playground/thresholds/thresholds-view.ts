@@ -1,4 +1,4 @@
-// The reliability diagram and the risk-coverage curve of the served version, and a slider over its thresholds.
+// Thresholds view: reliability diagram and risk-coverage curve of the served version, with a slider for its thresholds.
 
 import type { ModelReport } from "../../protocol/model-report.ts";
 import { callApi } from "../edge-api.ts";
@@ -15,44 +15,44 @@ import {
   formatThresholds,
 } from "./operating-points.ts";
 
-/** Bins of fewer samples say hardly anything. */
+/** Bins with fewer samples are too uncertain to be drawn. */
 const MIN_BIN_SAMPLES = 10;
 const UNIT_SCALE = computeAxisScale(0, 1);
 const formatWholePercent = (value: number) => formatPercent(value, 0);
 
-/** @returns what is told of every model that is chosen */
+/** @returns function that shows the selected model's report */
 export function mountThresholdsView(
   onFailed: (error: unknown) => void,
 ): (model: SelectedModel) => void {
-  const place = getElement("report", HTMLElement);
-  let turn = 0;
+  const container = getElement("report", HTMLElement);
+  let lastRequest = 0;
   return ({ detail }) => {
-    const own = ++turn;
+    const request = ++lastRequest;
     const name = `${detail.model}@${detail.version}`;
     if (detail.report === undefined)
-      return place.replaceChildren(
+      return container.replaceChildren(
         element(
           "p",
           { class: "note" },
           `${name} was published without a report. `,
           element("code", {}, "edgetier model calibrate"),
-          " writes one, for models that answer with labels.",
+          " writes one for classification models.",
         ),
       );
     void callApi<ModelReport>(detail.report).then(
       ({ body }) =>
-        own === turn &&
-        place.replaceChildren(...renderReport(name, body, findServedPoint(body, detail))),
+        request === lastRequest &&
+        container.replaceChildren(...renderReport(name, body, findServedPoint(body, detail))),
       onFailed,
     );
   };
 }
 
-function renderReport(name: string, report: ModelReport, served: number): HTMLElement[] {
-  const about = element(
+function renderReport(name: string, report: ModelReport, servedIndex: number): HTMLElement[] {
+  const summary = element(
     "p",
     { class: "note" },
-    `${name}, on ${formatCount(report.tested)} samples that its thresholds were tested on.`,
+    `${name}, on ${formatCount(report.tested)} test samples of its thresholds.`,
   );
   const reliability = element(
     "div",
@@ -60,30 +60,30 @@ function renderReport(name: string, report: ModelReport, served: number): HTMLEl
     reliabilityChart(report),
     binsTable(report),
   );
-  const cards = report.points.length === 0 ? [] : sliderCards(report, served);
-  return [about, element("div", { class: "panels two" }, ...cards, reliability)];
+  const cards = report.points.length === 0 ? [] : sliderCards(report, servedIndex);
+  return [summary, element("div", { class: "panels two" }, ...cards, reliability)];
 }
 
 function reliabilityChart({ tiers }: ModelReport): HTMLElement {
-  const lines = tiers.flatMap(({ id, bins }, colour): LineSeries[] => {
+  const lines = tiers.flatMap(({ id, bins }, color): LineSeries[] => {
     const points = bins
       .filter(({ samples }) => samples >= MIN_BIN_SAMPLES)
       .map(({ meanConfidence, accuracy }) => [meanConfidence, accuracy] as const);
     return [
-      { name: id, kind: "line", color: colour, points },
-      { name: id, kind: "dots", color: colour, points },
+      { name: id, kind: "line", color, points },
+      { name: id, kind: "dots", color, points },
     ];
   });
   const chart = {
     id: "reliability",
     title: "Reliability",
-    description: `How often answers are right, by their confidence: on the diagonal, as often as they say. ${tiers.map(({ id, expectedCalibrationError }) => `${id}: expected calibration error ${formatPercent(expectedCalibrationError)}`).join("; ")}. The table below has the bins.`,
+    description: `Accuracy by confidence. Calibrated outputs lie on the diagonal. ${tiers.map(({ id, expectedCalibrationError }) => `${id}: expected calibration error ${formatPercent(expectedCalibrationError)}`).join("; ")}. The table below lists the bins.`,
     x: { label: "confidence", scale: UNIT_SCALE, format: formatWholePercent },
-    y: { label: "right", scale: UNIT_SCALE, format: formatWholePercent },
+    y: { label: "accuracy", scale: UNIT_SCALE, format: formatWholePercent },
   };
-  const made = lineChart(chart, [
+  const figure = lineChart(chart, [
     {
-      name: "as it should be",
+      name: "calibrated",
       kind: "dashed",
       color: 5,
       points: [
@@ -94,21 +94,21 @@ function reliabilityChart({ tiers }: ModelReport): HTMLElement {
     ...lines.filter(({ kind }) => kind === "line"),
     ...lines.filter(({ kind }) => kind === "dots").map((line) => ({ ...line, name: "" })),
   ]);
-  for (const empty of made.querySelectorAll(".legend li:empty")) empty.remove();
-  made.append(
+  for (const empty of figure.querySelectorAll(".legend li:empty")) empty.remove();
+  figure.append(
     element(
       "p",
       { class: "note" },
       tiers
         .map(
           ({ id, expectedCalibrationError, accuracy }) =>
-            `${id}: ${formatPercent(accuracy)} right by itself, calibration error ${formatPercent(expectedCalibrationError)}`,
+            `${id}: ${formatPercent(accuracy)} accuracy on its own, calibration error ${formatPercent(expectedCalibrationError)}`,
         )
         .join("; "),
       ".",
     ),
   );
-  return made;
+  return figure;
 }
 
 function binsTable({ tiers }: ModelReport): HTMLElement {
@@ -123,12 +123,12 @@ function binsTable({ tiers }: ModelReport): HTMLElement {
   return element(
     "details",
     {},
-    element("summary", {}, "The bins as a table"),
-    table("Reliability by bin", [["Tier", "Mean confidence", "Right", "Samples"], ...rows]),
+    element("summary", {}, "Bins as a table"),
+    table("Reliability by bin", [["Tier", "Mean confidence", "Accuracy", "Samples"], ...rows]),
   );
 }
 
-function sliderCards(report: ModelReport, served: number): HTMLElement[] {
+function sliderCards(report: ModelReport, servedIndex: number): HTMLElement[] {
   const { points } = report;
   const slider = element("input", {
     type: "range",
@@ -136,52 +136,56 @@ function sliderCards(report: ModelReport, served: number): HTMLElement[] {
     min: 0,
     max: points.length - 1,
     step: 1,
-    value: served,
+    value: servedIndex,
     "aria-describedby": "threshold-note",
   });
   const output = element("output", { for: "threshold" });
   const chart = element("div", { class: "card" });
   const figures = element("div", { role: "status" });
-  const back = element("button", { type: "button", class: "quiet" }, "Back to what is served");
+  const reset = element(
+    "button",
+    { type: "button", class: "quiet" },
+    "Reset to the served threshold",
+  );
 
   const show = () => {
-    const at = Number(slider.value);
-    const point = points[at];
-    const now = points[served];
-    if (point === undefined || now === undefined) return;
-    output.textContent = `${formatThresholds(point, report)}${at === served ? " (served)" : ""}`;
+    const index = Number(slider.value);
+    const point = points[index];
+    const served = points[servedIndex];
+    if (point === undefined || served === undefined) return;
+    output.textContent = `${formatThresholds(point, report)}${index === servedIndex ? " (served)" : ""}`;
     slider.setAttribute(
       "aria-valuetext",
       `threshold ${formatThresholds(point, report)}: ${formatPercent(regionShareOf(point, report))} go to the region, risk ${formatPercent(point.risk, 2)}`,
     );
-    chart.replaceChildren(riskChart(report, now, point));
-    figures.replaceChildren(operatingPointTable(report, now, point));
-    back.disabled = at === served;
+    chart.replaceChildren(riskChart(report, served, point));
+    figures.replaceChildren(operatingPointTable(report, served, point));
+    reset.disabled = index === servedIndex;
   };
   slider.addEventListener("input", show);
-  back.addEventListener("click", () => {
-    slider.value = String(served);
+  reset.addEventListener("click", () => {
+    slider.value = String(servedIndex);
     show();
   });
   show();
   const control = element(
     "div",
     { class: "slide" },
-    element("label", { for: "threshold" }, "Exit from a confidence of"),
+    element("label", { for: "threshold" }, "Minimum confidence for an exit"),
     output,
     slider,
     element(
       "p",
       { id: "threshold-note", class: "note" },
-      "To the left, more goes on to the region; to the right, more is answered early. Nothing is changed by it.",
+      "Move left to escalate more inputs, right to answer more early. The slider changes no deployment.",
     ),
-    element("p", {}, back),
+    element("p", {}, reset),
   );
   return [
     element(
       "div",
       { class: "card wide" },
-      element("h3", {}, "What another threshold would cost"),
+      element("h3", {}, "Effect of another threshold"),
       control,
       figures,
     ),
@@ -194,43 +198,53 @@ function operatingPointTable(
   served: OperatingPoint,
   point: OperatingPoint,
 ): HTMLElement {
-  const against = (own: number, now: number) =>
-    own === now
+  const compare = (value: number, servedValue: number) =>
+    value === servedValue
       ? "as served"
-      : `${own > now ? "+" : "−"}${(100 * Math.abs(own - now)).toFixed(2)} points`;
-  const entry = (name: string, value: string, more: string, id: string) =>
+      : `${value > servedValue ? "+" : "−"}${(100 * Math.abs(value - servedValue)).toFixed(2)} points`;
+  const entry = (name: string, value: string, note: string, id: string) =>
     element(
       "div",
       { "data-figure": id },
       element("dt", {}, name),
-      element("dd", {}, value, element("small", {}, more)),
+      element("dd", {}, value, element("small", {}, note)),
     );
-  const [early, earlyNow] = [coverageOf(point), coverageOf(served)];
-  const [region, regionNow] = [regionShareOf(point, report), regionShareOf(served, report)];
+  const coverage = coverageOf(point);
+  const regionShare = regionShareOf(point, report);
   const { risk } = report;
   return element(
     "dl",
     { class: "figures" },
-    entry("Answered early", formatPercent(early), against(early, earlyNow), "coverage"),
-    entry("To the region", formatPercent(region), against(region, regionNow), "region"),
     entry(
-      risk?.what === "accuracy" ? "Accuracy lost" : "Answered otherwise",
+      "Answered early",
+      formatPercent(coverage),
+      compare(coverage, coverageOf(served)),
+      "coverage",
+    ),
+    entry(
+      "To the region",
+      formatPercent(regionShare),
+      compare(regionShare, regionShareOf(served, report)),
+      "region",
+    ),
+    entry(
+      risk?.what === "accuracy" ? "Accuracy lost" : "Answered differently",
       formatPercent(point.risk, 2),
-      against(point.risk, served.risk),
+      compare(point.risk, served.risk),
       "risk",
     ),
     entry(
-      "Right",
+      "Accuracy",
       formatPercent(point.accuracy),
-      against(point.accuracy, served.accuracy),
+      compare(point.accuracy, served.accuracy),
       "accuracy",
     ),
     ...(risk === undefined
       ? []
       : [
           entry(
-            `Risk of ${formatPercent(risk.epsilon)} at most`,
-            point.holds ? "shown" : "not shown",
+            `Risk at most ${formatPercent(risk.epsilon)}`,
+            point.holds ? "verified" : "not verified",
             `with ${formatPercent(1 - risk.delta, 0)} confidence`,
             "holds",
           ),
@@ -245,17 +259,21 @@ function riskChart(
 ): HTMLElement {
   const { points, risk } = report;
   const epsilon = risk?.epsilon ?? 0;
-  const risks = points.map((one) => one.risk);
-  const [least, most] = [Math.min(0, ...risks), Math.max(2 * epsilon, ...risks)];
-  const place = (one: OperatingPoint): readonly [number, number] => [coverageOf(one), one.risk];
+  const risks = points.map(({ risk }) => risk);
+  const minRisk = Math.min(0, ...risks);
+  const maxRisk = Math.max(2 * epsilon, ...risks);
+  const toCoordinates = (shown: OperatingPoint): readonly [number, number] => [
+    coverageOf(shown),
+    shown.risk,
+  ];
   const chart = {
     id: "risk",
     title: "Risk and coverage",
-    description: `The risk by the share of inputs that are answered before the last tier, from ${formatConfidence(points[0]?.thresholds[0] ?? 1)} as the threshold to ${formatConfidence(points.at(-1)?.thresholds[0] ?? 0)}. Served: ${formatPercent(coverageOf(served))} at a risk of ${formatPercent(served.risk, 2)}${risk === undefined ? "" : `, where ${formatPercent(epsilon)} are allowed`}.`,
+    description: `Risk by the share of inputs answered before the last tier. Thresholds range from ${formatConfidence(points[0]?.thresholds[0] ?? 1)} to ${formatConfidence(points.at(-1)?.thresholds[0] ?? 0)}. Served: ${formatPercent(coverageOf(served))} at a risk of ${formatPercent(served.risk, 2)}${risk === undefined ? "" : `, of which ${formatPercent(epsilon)} are allowed`}.`,
     x: { label: "answered before the last tier", scale: UNIT_SCALE, format: formatWholePercent },
     y: {
-      label: risk?.what === "accuracy" ? "accuracy lost" : "answered otherwise",
-      scale: computeAxisScale(least, most),
+      label: risk?.what === "accuracy" ? "accuracy lost" : "answered differently",
+      scale: computeAxisScale(minRisk, maxRisk),
       format: (value: number) => formatPercent(value, 2),
     },
   };
@@ -273,8 +291,8 @@ function riskChart(
             ],
           } as const,
         ]),
-    { name: "this version", kind: "line", color: 0, points: points.map(place) },
-    { name: "served", kind: "dots", color: 2, points: [place(served)] },
-    { name: "the slider", kind: "marker", color: 0, points: [place(point)] },
+    { name: "this version", kind: "line", color: 0, points: points.map(toCoordinates) },
+    { name: "served", kind: "dots", color: 2, points: [toCoordinates(served)] },
+    { name: "slider", kind: "marker", color: 0, points: [toCoordinates(point)] },
   ]);
 }

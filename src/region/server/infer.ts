@@ -67,8 +67,8 @@ interface PreparedRequest {
 }
 
 /**
- * Accepts either the task's own inputs (one BYTES tensor `input`, one row each) or tensors by name: the graph's inputs, or
- * those from which the tier resumes an edge tier's work.
+ * Accepts the task's own inputs (one BYTES tensor `input`, one row each) or tensors by name. Tensors are the graph's inputs, or
+ * the inputs of a resumption of an edge tier's work.
  * Request parameters: `tier` (default: the last region tier), `timeout` in microseconds (0: none), `priority` (1 is the
  * highest; 0 or none: the model's default).
  * @returns the graph's raw outputs, all or the requested ones, in the requested order

@@ -71,107 +71,42 @@ interface PendingReservation<Item> {
   readonly admit: () => void;
 }
 
-export function createModelCache<Item>({
-  clock,
-  memoryBudgetBytes: budgetBytes,
-  memoryTimeoutMs,
-  load,
-  unload,
-  onEvict,
-}: ModelCacheOptions<Item>): ModelCache<Item> {
+export function createModelCache<Item>(options: ModelCacheOptions<Item>): ModelCache<Item> {
+  const { clock, load, unload } = options;
   /** Ordered by last use, least recent first. */
   const entries = new Map<string, MutableEntry<Item>>();
-  /** Entries that take memory, including removed ones that are not unloaded yet. */
-  const inMemory = new Set<MutableEntry<Item>>();
-  /** Reservations that wait for memory, in order of arrival. */
-  const waiting = new Set<PendingReservation<Item>>();
   /** Memory of each item when it was last loaded, which is more precise than its graph's size. */
   const measuredBytes = new Map<string, number>();
+  const memory = createMemoryBudget(options, entries, (entry) => void removeEntry(entry));
 
   function create(key: string): MutableEntry<Item> {
     const { promise, resolve, reject } = Promise.withResolvers<Item>();
     promise.catch(() => {}); // The users of the entry handle its failure.
-    const entry: MutableEntry<Item> = {
-      key,
-      loaded: promise,
-      item: undefined,
-      bytes: 0,
-      useCount: 0,
-      lastUsedAtMs: clock.now(),
-      isRemoved: false,
-    };
+    const entry = createEntry(key, promise, clock.now());
     entries.set(key, entry);
-    inMemory.add(entry);
+    memory.add(entry);
     void loadInto(entry).then(resolve, (error: unknown) => {
       if (entries.get(key) === entry) entries.delete(key);
-      release(entry);
+      memory.release(entry);
       reject(error);
     });
     return entry;
   }
 
   async function loadInto(entry: MutableEntry<Item>): Promise<Item> {
-    const { item, memoryBytes: bytes } = await load(entry.key, (minBytes) =>
-      reserveMemory(entry, Math.max(minBytes, measuredBytes.get(entry.key) ?? 0)),
+    const { item, memoryBytes } = await load(entry.key, (minBytes) =>
+      memory.reserve(entry, Math.max(minBytes, measuredBytes.get(entry.key) ?? 0)),
     );
-    measuredBytes.set(entry.key, bytes);
-    if (budgetBytes > 0 && bytes > budgetBytes) {
+    measuredBytes.set(entry.key, memoryBytes);
+    if (memory.exceedsBudget(memoryBytes)) {
       await unload(item);
-      throw regionServerErrors.modelTooLarge(entry.key, bytes, budgetBytes);
+      throw memory.tooLargeError(entry, memoryBytes);
     }
-    entry.bytes = bytes;
+    entry.bytes = memoryBytes;
     entry.item = item;
-    admitWaiting();
+    memory.rebalance();
     return item;
   }
-
-  async function reserveMemory(entry: MutableEntry<Item>, bytes: number): Promise<void> {
-    if (budgetBytes === 0) return;
-    if (bytes > budgetBytes) throw regionServerErrors.modelTooLarge(entry.key, bytes, budgetBytes);
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const reservation: PendingReservation<Item> = { entry, bytes, admit: resolve };
-    waiting.add(reservation);
-    const cancelTimer = clock.setTimer(() => {
-      waiting.delete(reservation);
-      reject(regionServerErrors.noRoom(entry.key, bytes));
-      admitWaiting();
-    }, memoryTimeoutMs);
-    admitWaiting();
-    await promise.finally(cancelTimer);
-  }
-
-  /** Evicts idle entries for items that turned out larger and for waiting reservations, and admits these in order. */
-  function admitWaiting(): void {
-    if (budgetBytes === 0) return;
-    evictFor(0);
-    for (;;) {
-      const [next] = waiting;
-      if (next === undefined) return;
-      evictFor(next.bytes);
-      if (heldBytes(inMemory) + next.bytes > budgetBytes) return;
-      waiting.delete(next);
-      next.entry.bytes = next.bytes;
-      next.admit();
-    }
-  }
-
-  function evictFor(bytes: number): void {
-    const staying = new Set([...inMemory].filter(({ isRemoved }) => !isRemoved)); // Removed entries free their memory anyway.
-    const idle = [...entries.values()].filter(
-      ({ item, useCount }) => item !== undefined && useCount === 0,
-    );
-    // Eviction is pointless if the reservation would have to wait all the same.
-    if (bytes > 0 && heldBytes(staying) - heldBytes(idle) + bytes > budgetBytes) return;
-    for (const entry of idle) {
-      if (heldBytes(staying) + bytes <= budgetBytes) return;
-      staying.delete(entry);
-      onEvict(entry.key, entry.bytes);
-      void removeEntry(entry);
-    }
-  }
-
-  const heldBytes = (counted: Iterable<MutableEntry<Item>>) =>
-    [...counted].reduce((sum, entry) => sum + entry.bytes, 0);
 
   async function removeEntry(entry: MutableEntry<Item>): Promise<void> {
     entries.delete(entry.key);
@@ -181,44 +116,135 @@ export function createModelCache<Item>({
 
   async function unloadEntry(entry: MutableEntry<Item>): Promise<void> {
     if (entry.item !== undefined) await unload(entry.item);
-    release(entry);
+    memory.release(entry);
   }
 
-  function release(entry: MutableEntry<Item>): void {
-    inMemory.delete(entry);
-    admitWaiting();
+  async function use<Result>(
+    key: string,
+    work: (item: Item) => Promise<Result> | Result,
+  ): Promise<Result> {
+    const entry = entries.get(key) ?? create(key);
+    entries.delete(key); // Reinserting moves the entry to the end, as the most recently used.
+    entries.set(key, entry);
+    entry.useCount++; // Counted before the first await, so that nothing can evict the entry.
+    try {
+      return await work(await entry.loaded);
+    } finally {
+      entry.useCount--;
+      entry.lastUsedAtMs = clock.now();
+      if (entry.useCount === 0 && entry.isRemoved && entry.item !== undefined)
+        void unloadEntry(entry);
+      memory.rebalance();
+    }
   }
 
   return {
     get: (key) => entries.get(key),
     all: () => [...entries.values()],
-
-    async use(key, work) {
-      const entry = entries.get(key) ?? create(key);
-      entries.delete(key); // Reinserting moves the entry to the end, as the most recently used.
-      entries.set(key, entry);
-      entry.useCount++; // Counted before the first await, so that nothing can evict the entry.
-      try {
-        return await work(await entry.loaded);
-      } finally {
-        entry.useCount--;
-        entry.lastUsedAtMs = clock.now();
-        if (entry.useCount === 0 && entry.isRemoved && entry.item !== undefined)
-          void unloadEntry(entry);
-        admitWaiting();
-      }
-    },
-
+    use,
     async remove(key) {
       const entry = entries.get(key);
       if (entry !== undefined) await removeEntry(entry);
     },
-
     async dispose() {
       entries.clear();
-      const all = [...inMemory];
+      const all = memory.entries();
       for (const entry of all) entry.isRemoved = true; // Entries that are still loading are unloaded afterwards.
       await Promise.allSettled(all.map((entry) => entry.item !== undefined && unload(entry.item)));
+    },
+  };
+}
+
+const createEntry = <Item>(
+  key: string,
+  loaded: Promise<Item>,
+  nowMs: number,
+): MutableEntry<Item> => ({
+  key,
+  loaded,
+  item: undefined,
+  bytes: 0,
+  useCount: 0,
+  lastUsedAtMs: nowMs,
+  isRemoved: false,
+});
+
+const sumBytes = (entries: Iterable<{ readonly bytes: number }>): number =>
+  [...entries].reduce((sum, { bytes }) => sum + bytes, 0);
+
+/**
+ * Keeps the cache within its memory budget.
+ * @param cached entries that may be evicted, least recently used first
+ * @param remove removes an entry from `cached` and unloads it
+ */
+function createMemoryBudget<Item>(
+  { clock, memoryBudgetBytes: budgetBytes, memoryTimeoutMs, onEvict }: ModelCacheOptions<Item>,
+  cached: ReadonlyMap<string, MutableEntry<Item>>,
+  remove: (entry: MutableEntry<Item>) => void,
+) {
+  /** Entries that take memory, including removed ones that are not unloaded yet. */
+  const inMemory = new Set<MutableEntry<Item>>();
+  /** Reservations that wait for memory, in order of arrival. */
+  const waiting = new Set<PendingReservation<Item>>();
+  const exceedsBudget = (bytes: number) => budgetBytes > 0 && bytes > budgetBytes;
+  const tooLargeError = ({ key }: MutableEntry<Item>, bytes: number) =>
+    regionServerErrors.modelTooLarge(key, bytes, budgetBytes);
+
+  async function reserve(entry: MutableEntry<Item>, bytes: number): Promise<void> {
+    if (budgetBytes === 0) return;
+    if (exceedsBudget(bytes)) throw tooLargeError(entry, bytes);
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const reservation: PendingReservation<Item> = { entry, bytes, admit: resolve };
+    waiting.add(reservation);
+    const cancelTimer = clock.setTimer(() => {
+      waiting.delete(reservation);
+      reject(regionServerErrors.noRoom(entry.key, bytes));
+      rebalance();
+    }, memoryTimeoutMs);
+    rebalance();
+    await promise.finally(cancelTimer);
+  }
+
+  /** Evicts idle entries for items that turned out larger and for waiting reservations, and admits these in order. */
+  function rebalance(): void {
+    if (budgetBytes === 0) return;
+    evictFor(0);
+    for (;;) {
+      const [next] = waiting;
+      if (next === undefined) return;
+      evictFor(next.bytes);
+      if (sumBytes(inMemory) + next.bytes > budgetBytes) return;
+      waiting.delete(next);
+      next.entry.bytes = next.bytes;
+      next.admit();
+    }
+  }
+
+  function evictFor(bytes: number): void {
+    const staying = new Set([...inMemory].filter(({ isRemoved }) => !isRemoved)); // Removed entries free their memory anyway.
+    const idle = [...cached.values()].filter(
+      ({ item, useCount }) => item !== undefined && useCount === 0,
+    );
+    // Eviction is pointless if the reservation would have to wait all the same.
+    if (bytes > 0 && sumBytes(staying) - sumBytes(idle) + bytes > budgetBytes) return;
+    for (const entry of idle) {
+      if (sumBytes(staying) + bytes <= budgetBytes) return;
+      staying.delete(entry);
+      onEvict(entry.key, entry.bytes);
+      remove(entry);
+    }
+  }
+
+  return {
+    exceedsBudget,
+    tooLargeError,
+    reserve,
+    rebalance,
+    entries: () => [...inMemory],
+    add: (entry: MutableEntry<Item>) => void inMemory.add(entry),
+    release(entry: MutableEntry<Item>): void {
+      inMemory.delete(entry);
+      rebalance();
     },
   };
 }

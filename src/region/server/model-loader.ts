@@ -11,6 +11,7 @@ import {
 import { createFailureCache } from "./single-flight.ts";
 import { parseVersionKey, type RepositoryEvent } from "./repository-events.ts";
 import type { LoadedItem } from "./model-cache.ts";
+import type { OperatorConfig } from "./operator-config.ts";
 
 export interface ModelLoader {
   /** @param key of a version, as repositoryKey makes it @throws as loadRegionModel */
@@ -75,18 +76,12 @@ export function createModelLoader({
         version,
       );
       failures.delete(key);
-      onEvent({
-        event: "model_loaded",
-        model,
-        version,
-        durationMs: clock.now() - startedAtMs,
-        bytes: item.memoryBytes,
-      });
-      const configuredTiers = options.operatorConfig.models.get(model)?.tiers?.keys() ?? [];
-      for (const tier of configuredTiers)
-        if (!item.tiers.some(({ manifest }) => manifest.id === tier))
-          onEvent({ event: "tier_unknown", model, version, tier });
-      return { item, memoryBytes: item.memoryBytes };
+      const { memoryBytes } = item;
+      const durationMs = clock.now() - startedAtMs;
+      onEvent({ event: "model_loaded", model, version, durationMs, bytes: memoryBytes });
+      for (const tier of listUnknownTiers(options.operatorConfig, item))
+        onEvent({ event: "tier_unknown", model, version, tier });
+      return { item, memoryBytes };
     } catch (error) {
       if (!hasErrorCode(error, ...NOT_FOUND_CODES)) {
         failures.set(key, reasonOf(error));
@@ -113,6 +108,15 @@ export function createModelLoader({
     lastFailureReason: (key) => failures.get(key),
     reportFailure: report,
   };
+}
+
+/** Lists the tiers that the operator configured and this version does not have. */
+function listUnknownTiers(
+  { models }: OperatorConfig,
+  { manifest, tiers }: LoadedRegionModel,
+): readonly string[] {
+  const configured = models.get(manifest.model)?.tiers?.keys() ?? [];
+  return [...configured].filter((id) => !tiers.some((tier) => tier.manifest.id === id));
 }
 
 export const hasErrorCode = (error: unknown, ...codes: readonly string[]) =>

@@ -4,26 +4,24 @@
 // The previous version keeps serving until then, and if the load fails. An unloaded model stays unloaded until it is
 // loaded by name (Triton's repository extension), whereas an evicted model is loaded again by its next request.
 
-import { regionServerErrors } from "./errors.ts";
+import type { Clock } from "../../core/clock.ts";
 import { registryErrors } from "../../registry/errors.ts";
-import { systemClock, type Clock } from "../../core/clock.ts";
 import type { Manifest } from "../../registry/manifest.ts";
 import { DEFAULT_ALIAS, type ModelRef } from "../../registry/model-ref.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import type { NativeRuntime } from "../../runtime/native/native-runtime.ts";
-import { createStaleVersionReaper } from "./stale-version-reaper.ts";
-import { disposeTiers, type LoadedRegionModel, requireManifest } from "./load-region-model.ts";
-import { createModelLoader, hasErrorCode } from "./model-loader.ts";
-import { type OperatorConfig, EMPTY_OPERATOR_CONFIG } from "./operator-config.ts";
+import { regionServerErrors } from "./errors.ts";
+import { type LoadedRegionModel, requireManifest } from "./load-region-model.ts";
+import { createLoadedVersions, type LoadedVersions } from "./loaded-versions.ts";
+import { hasErrorCode } from "./model-loader.ts";
+import { EMPTY_OPERATOR_CONFIG, type OperatorConfig } from "./operator-config.ts";
 import { listPreloadRefs, loadConcurrently } from "./preload-models.ts";
 import {
   isKeyOfModel,
-  repositoryKey,
   parseVersionKey,
+  repositoryKey,
   type RepositoryEvent,
 } from "./repository-events.ts";
-import { createModelCache } from "./model-cache.ts";
-import { createVersionResolver } from "./version-resolver.ts";
 
 export interface ModelRepository {
   /**
@@ -96,187 +94,25 @@ export interface ModelRepositoryOptions {
 }
 
 export function createModelRepository(options: ModelRepositoryOptions): ModelRepository {
-  const {
-    store,
-    runtime,
-    operatorConfig: config = EMPTY_OPERATOR_CONFIG,
-    clock = systemClock,
-    onEvent = () => {},
-  } = options;
-  const {
-    memoryBudgetBytes: budgetBytes = 0,
-    memoryTimeoutMs: roomTimeoutMs = 10_000,
-    staleVersionIdleMs: leftoverIdleMs = 300_000,
-    aliasTtlMs = 5_000,
-    retryAfterMs = 1_000,
-    storeTimeoutMs = 120_000,
-  } = options;
-  /** By "model@alias": the version that it was last answered with. */
-  const serving = new Map<string, number>();
-  /** "model@version". */
-  const evicted = new Set<string>();
-  const unloaded = new Set<string>();
-  const loader = createModelLoader({
-    store,
-    runtime,
-    operatorConfig: config,
-    clock,
-    retryAfterMs,
-    storeTimeoutMs,
-    onEvent,
-  });
-  const versions = createVersionResolver({
-    store,
-    operatorConfig: config,
-    clock,
-    ttlMs: aliasTtlMs,
-    retryAfterMs,
-    timeoutMs: storeTimeoutMs,
-    onAliasOverridden: (alias) => onEvent({ event: "alias_overruled", ...alias }),
-  });
-
-  const residents = createModelCache<LoadedRegionModel>({
-    clock,
-    memoryBudgetBytes: budgetBytes,
-    memoryTimeoutMs: roomTimeoutMs,
-    async load(key, makeRoom) {
-      const loading = await loader.load(key, makeRoom);
-      evicted.delete(key);
-      leftovers.schedule();
-      return loading;
-    },
-    unload: ({ tiers }) => disposeTiers(tiers),
-    onEvict(key, bytes) {
-      evicted.add(key);
-      onEvent({ event: "model_evicted", ...parseVersionKey(key), bytes });
-    },
-  });
-  const leftovers = createStaleVersionReaper({
-    clock,
-    idleMs: leftoverIdleMs,
-    listLoaded: () =>
-      residents.all().map(({ key, useCount: users, lastUsedAtMs }) => ({
-        key,
-        ...parseVersionKey(key),
-        isInUse: users > 0,
-        lastUsedAtMs,
-      })), // what is being loaded has users
-    async listReferenced(model) {
-      const named = await versions.listReferenced(model);
-      const targets = Object.keys(named.aliases).map((alias) =>
-        versions.resolve({ model, target: { kind: "alias", alias } }),
-      );
-      const current = [...serving]
-        .filter(([key]) => isKeyOfModel(model, key))
-        .map(([, version]) => version); // until its alias has gone on
-      return new Set([...(await Promise.all(targets)), ...named.versions, ...current]);
-    },
-    unload: remove,
-  });
-
-  const isLoaded = (key: string) => residents.get(key)?.item !== undefined;
-
-  /** Starts a load that nobody waits for; `onEvent` reports how it ends. */
-  function loadAside(key: string): void {
-    residents.use(key, () => {}).catch(() => {});
-  }
-
-  async function remove(key: string): Promise<void> {
-    onEvent({ event: "model_unloaded", ...parseVersionKey(key) });
-    await residents.remove(key);
-  }
-
-  /** @throws version_unavailable */
-  async function checkOffered(model: string, version: number): Promise<void> {
-    if (isLoaded(repositoryKey(model, version))) return; // offered for as long as it is there
-    const refusal = await versions.rejectionReason(model, version);
-    if (refusal !== undefined) throw regionServerErrors.versionUnavailable(model, version, refusal);
-  }
-
-  async function versionOf(ref: ModelRef): Promise<number> {
-    const version = await versions.resolve(ref);
-    await checkOffered(ref.model, version);
-    return version;
-  }
-
-  async function use<Result>(
-    ref: ModelRef,
-    work: (model: LoadedRegionModel) => Promise<Result> | Result,
-  ): Promise<Result> {
-    checkNotUnloaded(ref.model);
-    const version = await versionOf(ref);
-    const key = repositoryKey(ref.model, version);
-    if (ref.target.kind === "version") return await useKey(key, work);
-
-    const alias = repositoryKey(ref.model, ref.target.alias);
-    const before = repositoryKey(ref.model, serving.get(alias) ?? version);
-    if (before !== key && !isLoaded(key)) {
-      if (isLoaded(before)) {
-        loadAside(key);
-        return await useKey(before, work);
-      }
-      // The one before was evicted: it is loaded again only where the new one cannot be.
-      if (!(await isFulfilled(useKey(key, () => {})))) return await useKey(before, work);
-    }
-    return await useKey(key, (model) => {
-      serving.set(alias, version);
-      return work(model);
-    });
-  }
-
-  async function useKey<Result>(
-    key: string,
-    work: (model: LoadedRegionModel) => Promise<Result> | Result,
-  ): Promise<Result> {
-    checkNotUnloaded(parseVersionKey(key).model); // while the store was asked, perhaps
-    return await residents.use(key, work);
-  }
-
-  function checkNotUnloaded(model: string): void {
-    if (unloaded.has(model)) throw regionServerErrors.modelUnloaded(model);
-  }
-
-  async function loaded({ model, target }: ModelRef): Promise<LoadedRegionModel | undefined> {
-    const item = (version: number | undefined) =>
-      version === undefined ? undefined : residents.get(repositoryKey(model, version))?.item;
-    return (
-      item(await versions.resolve({ model, target })) ??
-      (target.kind === "alias" ? item(serving.get(repositoryKey(model, target.alias))) : undefined)
-    );
-  }
-
-  /** @param isConfigured by the model's name: one without a region tier is then none of this region's */
-  async function preloadOne(ref: ModelRef, isConfigured: boolean): Promise<void> {
-    try {
-      if (
-        unloaded.has(ref.model) ||
-        evicted.has(repositoryKey(ref.model, await versions.resolve(ref)))
-      )
-        return; // or it would push out what took its place
-      await use(ref, () => {});
-    } catch (error) {
-      if (!(isConfigured && hasErrorCode(error, "no_region_tier")))
-        loader.reportFailure(
-          ref.model,
-          ref.target.kind === "version" ? ref.target.version : undefined,
-          error,
-        );
-    }
-  }
+  const { store } = options;
+  const state = createLoadedVersions(options);
+  const { versions, cache, evicted, unloaded } = state;
+  const withModel = createModelUser(state);
 
   return {
-    withModel: use,
-    findLoaded: loaded,
-    getModel: (ref) => use(ref, (model) => model),
-    listLoaded: () => residents.all().flatMap(({ item }) => item ?? []),
+    withModel,
+    findLoaded: state.find,
+    getModel: (ref) => withModel(ref, (model) => model),
+    listLoaded: () => cache.all().flatMap(({ item }) => item ?? []),
 
     async describe(ref) {
-      checkNotUnloaded(ref.model);
-      const present = await loaded(ref);
+      rejectUnloaded(state, ref.model);
+      const loaded = await state.find(ref);
       const manifest =
-        present?.manifest ?? (await requireManifest(store, ref.model, await versionOf(ref)));
+        loaded?.manifest ??
+        (await requireManifest(store, ref.model, await resolveOffered(state, ref)));
       const offered = (await versions.listVersions(ref.model)).filter(
-        ({ rejectionReason: refusal }) => refusal === undefined,
+        ({ rejectionReason }) => rejectionReason === undefined,
       );
       return { manifest, versions: offered.map(({ version }) => version) };
     },
@@ -286,92 +122,172 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
       const key = repositoryKey(ref.model, version);
       if (unloaded.has(ref.model)) return false;
       if (
-        !isLoaded(key) &&
+        !state.isLoaded(key) &&
         !evicted.has(key) &&
         (await versions.rejectionReason(ref.model, version)) === undefined
       )
-        loadAside(key);
-      return (await loaded(ref)) !== undefined;
+        state.loadInBackground(key);
+      return (await state.find(ref)) !== undefined;
     },
 
     async listIndex() {
       const models = (await store.listModels()).map(async (name) =>
-        (await versions.listVersions(name)).map(({ version, rejectionReason: refusal }) =>
-          indexEntry(name, version, refusal),
+        (await versions.listVersions(name)).map(({ version, rejectionReason }) =>
+          createIndexEntry(state, name, version, rejectionReason),
         ),
       );
       return (await Promise.all(models)).flat();
     },
 
-    async load(model) {
-      // Someone has published, as likely as not.
-      const version = await versions.resolveUncached({
-        model,
-        target: { kind: "alias", alias: DEFAULT_ALIAS },
-      });
-      await checkOffered(model, version);
-      const key = repositoryKey(model, version);
-      loader.clearFailure(key);
-      await residents.use(key, (item) => {
-        if (residents.get(key)?.item !== item) return; // unloaded meanwhile
-        unloaded.delete(model);
-        serving.set(repositoryKey(model, DEFAULT_ALIAS), version);
-      });
-    },
-
-    async unload(model) {
-      const keys = residents.all().flatMap(({ key }) => (isKeyOfModel(model, key) ? [key] : []));
-      if (
-        !unloaded.has(model) &&
-        keys.length === 0 &&
-        (await store.listVersions(model)).length === 0
-      )
-        throw registryErrors.modelNotFound(model);
-      unloaded.add(model);
-      for (const alias of serving.keys()) if (isKeyOfModel(model, alias)) serving.delete(alias);
-      await Promise.all(keys.map(remove));
-    },
-
-    async preload(refs) {
-      const configured = await listPreloadRefs(config, store, versions).catch((error: unknown) => {
-        onEvent({ event: "store_unavailable", error });
-        return [];
-      });
-      await loadConcurrently(refs, (ref) => preloadOne(ref, false));
-      await loadConcurrently(configured, (ref) => preloadOne(ref, true));
-    },
-
-    async dispose() {
-      leftovers.stop();
-      serving.clear();
-      await residents.dispose();
-    },
+    load: (model) => loadModel(state, model),
+    unload: (model) => unloadModel(state, store, model),
+    preload: (refs) => preloadModels(state, options, withModel, refs),
+    dispose: state.dispose,
   };
+}
 
-  function indexEntry(
-    name: string,
-    version: number,
-    refusal: string | undefined,
-  ): RepositoryIndexEntry {
-    const key = repositoryKey(name, version);
-    const resident = residents.get(key);
-    const entry = { name, version: String(version) };
-    if (resident !== undefined)
-      return { ...entry, state: resident.item === undefined ? "LOADING" : "READY", reason: "" };
-    const evictedReason = evicted.has(key)
-      ? "evicted to make room; the next request loads it"
-      : undefined;
-    return {
-      ...entry,
-      state: "UNAVAILABLE",
-      reason:
-        (unloaded.has(name) ? "unloaded" : undefined) ??
-        refusal ??
-        evictedReason ??
-        loader.lastFailureReason(key) ??
-        "",
-    };
+/** Returns the function that uses a model; an alias serves its previous version until the new one is loaded. */
+function createModelUser(state: LoadedVersions): ModelRepository["withModel"] {
+  const { cache, serving } = state;
+
+  async function useVersion<Result>(
+    key: string,
+    work: (model: LoadedRegionModel) => Promise<Result> | Result,
+  ): Promise<Result> {
+    rejectUnloaded(state, parseVersionKey(key).model); // It may have been unloaded during the store's response.
+    return await cache.use(key, work);
   }
+
+  return async function withModel(ref, work) {
+    rejectUnloaded(state, ref.model);
+    const version = await resolveOffered(state, ref);
+    const key = repositoryKey(ref.model, version);
+    if (ref.target.kind === "version") return await useVersion(key, work);
+
+    const alias = repositoryKey(ref.model, ref.target.alias);
+    const previous = repositoryKey(ref.model, serving.get(alias) ?? version);
+    if (previous !== key && !state.isLoaded(key)) {
+      if (state.isLoaded(previous)) {
+        state.loadInBackground(key);
+        return await useVersion(previous, work);
+      }
+      // The previous version was evicted. It is loaded again only if the new one cannot be loaded.
+      if (!(await isFulfilled(useVersion(key, () => {})))) return await useVersion(previous, work);
+    }
+    return await useVersion(key, (model) => {
+      serving.set(alias, version);
+      return work(model);
+    });
+  };
+}
+
+function rejectUnloaded({ unloaded }: LoadedVersions, model: string): void {
+  if (unloaded.has(model)) throw regionServerErrors.modelUnloaded(model);
+}
+
+/** Rejects versions that the policy excludes, unless they are still loaded. @throws version_unavailable */
+async function rejectExcluded(
+  { isLoaded, versions }: LoadedVersions,
+  model: string,
+  version: number,
+): Promise<void> {
+  if (isLoaded(repositoryKey(model, version))) return;
+  const reason = await versions.rejectionReason(model, version);
+  if (reason !== undefined) throw regionServerErrors.versionUnavailable(model, version, reason);
+}
+
+async function resolveOffered(state: LoadedVersions, ref: ModelRef): Promise<number> {
+  const version = await state.versions.resolve(ref);
+  await rejectExcluded(state, ref.model, version);
+  return version;
+}
+
+async function loadModel(state: LoadedVersions, model: string): Promise<void> {
+  const { loader, versions, cache, serving, unloaded } = state;
+  // The store is read without the cache, because a load usually follows a publication.
+  const version = await versions.resolveUncached({
+    model,
+    target: { kind: "alias", alias: DEFAULT_ALIAS },
+  });
+  await rejectExcluded(state, model, version);
+  const key = repositoryKey(model, version);
+  loader.clearFailure(key);
+  await cache.use(key, (item) => {
+    if (cache.get(key)?.item !== item) return; // Unloaded in the meantime.
+    unloaded.delete(model);
+    serving.set(repositoryKey(model, DEFAULT_ALIAS), version);
+  });
+}
+
+async function unloadModel(
+  { cache, serving, unloaded, unload }: LoadedVersions,
+  store: ModelStore,
+  model: string,
+): Promise<void> {
+  const keys = cache.all().flatMap(({ key }) => (isKeyOfModel(model, key) ? [key] : []));
+  if (!unloaded.has(model) && keys.length === 0 && (await store.listVersions(model)).length === 0)
+    throw registryErrors.modelNotFound(model);
+  unloaded.add(model);
+  for (const alias of serving.keys()) if (isKeyOfModel(model, alias)) serving.delete(alias);
+  await Promise.all(keys.map(unload));
+}
+
+async function preloadModels(
+  state: LoadedVersions,
+  { store, operatorConfig = EMPTY_OPERATOR_CONFIG, onEvent = () => {} }: ModelRepositoryOptions,
+  withModel: ModelRepository["withModel"],
+  refs: readonly ModelRef[],
+): Promise<void> {
+  const { loader, versions, evicted, unloaded } = state;
+
+  /** @param isConfigured whether the operator's configuration lists the model; it may then lack a region tier */
+  async function preloadOne(ref: ModelRef, isConfigured: boolean): Promise<void> {
+    const { model, target } = ref;
+    try {
+      // An evicted version is not preloaded, because it would displace the models that took its place.
+      if (unloaded.has(model) || evicted.has(repositoryKey(model, await versions.resolve(ref))))
+        return;
+      await withModel(ref, () => {});
+    } catch (error) {
+      if (!(isConfigured && hasErrorCode(error, "no_region_tier")))
+        loader.reportFailure(model, target.kind === "version" ? target.version : undefined, error);
+    }
+  }
+
+  const configured = await listPreloadRefs(operatorConfig, store, versions).catch(
+    (error: unknown) => {
+      onEvent({ event: "store_unavailable", error });
+      return [];
+    },
+  );
+  await loadConcurrently(refs, (ref) => preloadOne(ref, false));
+  await loadConcurrently(configured, (ref) => preloadOne(ref, true));
+}
+
+function createIndexEntry(
+  { cache, loader, evicted, unloaded }: LoadedVersions,
+  name: string,
+  version: number,
+  rejectionReason: string | undefined,
+): RepositoryIndexEntry {
+  const key = repositoryKey(name, version);
+  const cached = cache.get(key);
+  const entry = { name, version: String(version) };
+  if (cached !== undefined)
+    return { ...entry, state: cached.item === undefined ? "LOADING" : "READY", reason: "" };
+  const evictionReason = evicted.has(key)
+    ? "evicted to make room; the next request loads it"
+    : undefined;
+  return {
+    ...entry,
+    state: "UNAVAILABLE",
+    reason:
+      (unloaded.has(name) ? "unloaded" : undefined) ??
+      rejectionReason ??
+      evictionReason ??
+      loader.lastFailureReason(key) ??
+      "",
+  };
 }
 
 const isFulfilled = (work: Promise<unknown>) =>

@@ -44,7 +44,7 @@ function createRecord() {
     rows: 0,
     runs: 0,
     success: createDurationSum(),
-    shared: createDurationSum(),
+    coalesced: createDurationSum(),
     fail: createDurationSum(),
     queue: createDurationSum(),
     compute: createComputeSums(),
@@ -62,79 +62,88 @@ export function createInferenceStatistics(clock: Clock = systemClock): Inference
     unloaded.has(keyOf(version)) ? createRecord() : getOrAdd(records, keyOf(version), createRecord);
 
   return {
-    recordRun({
-      tier: of,
-      requestCount: works,
-      rows,
-      queueTimesMs: waitedMs,
-      inputMs,
-      inferMs,
-      outputMs,
-      hasFailed: failed,
-    }) {
-      if (failed) return;
-      const record = recordOf(of);
+    recordRun(run) {
+      if (run.hasFailed) return;
+      const record = recordOf(run.tier);
       record.lastRunMs = clock.now();
-      record.runs++;
-      record.rows += rows;
-      add(
-        record.queue,
-        works,
-        waitedMs.reduce((sum, ms) => sum + ms, 0),
-      );
-      const size = getOrAdd(record.bySize, rows, createComputeSums);
-      for (const [phase, ms] of [
-        ["input", inputMs],
-        ["infer", inferMs],
-        ["output", outputMs],
-      ] as const) {
-        add(record.compute[phase], works, works * ms);
-        add(size[phase], 1, ms);
-      }
+      addRun(record, run);
     },
 
-    recordOutcome({ tier: of, durationMs, preprocessMs, isCoalesced: isShared, failure }) {
-      const record = recordOf(of);
-      if (isShared) {
-        add(record.shared, 1, durationMs);
+    recordOutcome({ tier, durationMs, preprocessMs, isCoalesced, failure }) {
+      const record = recordOf(tier);
+      if (isCoalesced) {
+        add(record.coalesced, 1, durationMs);
         add(record.queue, 1, 0);
       }
       add(failure === undefined ? record.success : record.fail, 1, durationMs);
-      if (failure === undefined) add(record.compute.input, 0, preprocessMs); // counted with its run
+      if (failure === undefined) add(record.compute.input, 0, preprocessMs); // The run has already counted the request.
     },
 
     handleEvent(event) {
-      if (event.event === "model_loaded") gone.delete(keyOf(event));
+      if (event.event === "model_loaded") unloaded.delete(keyOf(event));
       if (event.event !== "model_unloaded") return;
       records.delete(keyOf(event));
-      gone.add(keyOf(event));
+      unloaded.add(keyOf(event));
     },
 
     read(model, version) {
-      const { lastRunMs, rows, runs, success, shared, fail, queue, compute, bySize } =
-        records.get(keyOf({ model, version })) ?? createRecord();
-      const sizes = [...bySize].toSorted(([a], [b]) => a - b);
-      return {
-        name: model,
-        version: String(version),
-        last_inference: Math.floor(lastRunMs),
-        inference_count: rows,
-        execution_count: runs,
-        inference_stats: {
-          success: toDurationStatistic(success),
-          fail: toDurationStatistic(fail),
-          queue: toDurationStatistic(queue),
-          ...toComputeStatistics(compute),
-          cache_hit: toDurationStatistic(shared),
-          cache_miss: NONE,
-        },
-        batch_stats: sizes.map(([size, ofSize]) => ({
-          batch_size: size,
-          ...toComputeStatistics(ofSize),
-        })),
-        memory_usage: [],
-      };
+      const record = records.get(keyOf({ model, version })) ?? createRecord();
+      return { name: model, version: String(version), ...toModelStatistics(record) };
     },
+  };
+}
+
+function addRun(
+  record: ReturnType<typeof createRecord>,
+  { requestCount, rows, queueTimesMs, inputMs, inferMs, outputMs }: BatchRun,
+): void {
+  record.runs++;
+  record.rows += rows;
+  add(
+    record.queue,
+    requestCount,
+    queueTimesMs.reduce((sum, ms) => sum + ms, 0),
+  );
+  const sizeSums = getOrAdd(record.bySize, rows, createComputeSums);
+  for (const [phase, ms] of [
+    ["input", inputMs],
+    ["infer", inferMs],
+    ["output", outputMs],
+  ] as const) {
+    add(record.compute[phase], requestCount, requestCount * ms);
+    add(sizeSums[phase], 1, ms);
+  }
+}
+
+function toModelStatistics({
+  lastRunMs,
+  rows,
+  runs,
+  success,
+  coalesced,
+  fail,
+  queue,
+  compute,
+  bySize,
+}: ReturnType<typeof createRecord>): Omit<ModelStatistics, "name" | "version"> {
+  const sizes = [...bySize].toSorted(([a], [b]) => a - b);
+  return {
+    last_inference: Math.floor(lastRunMs),
+    inference_count: rows,
+    execution_count: runs,
+    inference_stats: {
+      success: toDurationStatistic(success),
+      fail: toDurationStatistic(fail),
+      queue: toDurationStatistic(queue),
+      ...toComputeStatistics(compute),
+      cache_hit: toDurationStatistic(coalesced),
+      cache_miss: NONE,
+    },
+    batch_stats: sizes.map(([size, sums]) => ({
+      batch_size: size,
+      ...toComputeStatistics(sums),
+    })),
+    memory_usage: [],
   };
 }
 

@@ -63,75 +63,35 @@ interface StoreSnapshot extends PublishedVersions {
 /** A rejected version may just have been published. The store is read again after this time, but not for every request. */
 const REJECTION_TTL_MS = 1_000;
 
-export function createVersionResolver({
-  store,
-  operatorConfig: config,
-  clock,
-  ttlMs,
-  retryAfterMs,
-  timeoutMs,
-  onAliasOverridden: onOverruled,
-}: VersionResolverOptions): VersionResolver {
-  const known = new Map<string, { readonly inStore: StoreSnapshot; readonly atMs: number }>();
-  const once = createSingleFlight<StoreSnapshot>({ clock, retryAfterMs });
+export function createVersionResolver(options: VersionResolverOptions): VersionResolver {
+  const { store, operatorConfig, ttlMs, onAliasOverridden } = options;
+  const { read, readUncached } = createStoreReader(options);
   /** Last reported overrides, keyed by "model@alias". */
-  const overruled = new Map<string, number>();
-  const policyOf = (model: string) => versionPolicyOf(config, model);
+  const reportedOverrides = new Map<string, number>();
+  const policyOf = (model: string) => versionPolicyOf(operatorConfig, model);
 
-  async function ask(model: string): Promise<StoreSnapshot> {
-    const signal = AbortSignal.timeout(timeoutMs);
-    const needsVersions = policyOf(model) !== "all"; // listing them costs a request of its own
-    const [found, listed] = await Promise.all([
-      store.readAliases(model, signal),
-      needsVersions ? store.listVersions(model, signal) : undefined,
-    ]);
-    if (found === undefined && (listed ?? (await store.listVersions(model, signal))).length === 0)
-      throw registryErrors.modelNotFound(model);
-    const aliases = found?.aliases ?? {};
-    return { aliases, aliased: Object.values(aliases).map(aliasedVersion), versions: listed ?? [] };
-  }
-
-  async function readNow(model: string): Promise<StoreSnapshot> {
-    return await once(model, async () => {
-      const inStore = await ask(model);
-      known.set(model, { inStore, atMs: clock.now() });
-      return inStore;
-    });
-  }
-
-  async function read(model: string, maxAgeMs = ttlMs): Promise<StoreSnapshot> {
-    const before = known.get(model);
-    if (before !== undefined && clock.now() - before.atMs < maxAgeMs) return before.inStore;
-    try {
-      return await readNow(model);
-    } catch (error) {
-      if (before !== undefined) return before.inStore; // the store is away: what was right a moment ago is the best there is
-      throw error;
-    }
-  }
-
-  async function target(
-    { model, target: named }: ModelRef,
-    readIt: (model: string) => Promise<StoreSnapshot>,
+  async function resolveWith(
+    readModel: (model: string) => Promise<StoreSnapshot>,
+    { model, target }: ModelRef,
   ): Promise<number> {
-    if (named.kind === "version") return named.version;
-    const { alias } = named;
-    const { aliases, versions } = await readIt(model);
+    if (target.kind === "version") return target.version;
+    const { alias } = target;
+    const { aliases, versions } = await readModel(model);
     const found = Object.hasOwn(aliases, alias) ? aliases[alias] : undefined;
     if (found === undefined) throw registryErrors.aliasNotFound(model, alias);
     const version = aliasedVersion(found);
     const servedVersion = resolveServedVersion(policyOf(model), version, { versions });
     const key = `${model}@${alias}`;
-    if (servedVersion !== version && overruled.get(key) !== version) {
-      overruled.set(key, version);
-      onOverruled({ model, alias, version, servedVersion });
+    if (servedVersion !== version && reportedOverrides.get(key) !== version) {
+      reportedOverrides.set(key, version);
+      onAliasOverridden({ model, alias, version, servedVersion });
     }
     return servedVersion;
   }
 
   return {
-    resolve: (ref) => target(ref, read),
-    resolveUncached: (ref) => target(ref, readNow),
+    resolve: (ref) => resolveWith(read, ref),
+    resolveUncached: (ref) => resolveWith(readUncached, ref),
 
     async rejectionReason(model, version) {
       const policy = policyOf(model);
@@ -152,8 +112,55 @@ export function createVersionResolver({
     },
 
     async listReferenced(model) {
-      const inStore = await read(model);
-      return { aliases: inStore.aliases, versions: listPolicyVersions(policyOf(model), inStore) };
+      const snapshot = await read(model);
+      return { aliases: snapshot.aliases, versions: listPolicyVersions(policyOf(model), snapshot) };
     },
   };
+}
+
+/** Reads a model's aliases and versions from the store, with a cache and single flight. */
+function createStoreReader({
+  store,
+  operatorConfig,
+  clock,
+  ttlMs,
+  retryAfterMs,
+  timeoutMs,
+}: VersionResolverOptions) {
+  const cache = new Map<string, { readonly snapshot: StoreSnapshot; readonly atMs: number }>();
+  const singleFlight = createSingleFlight<StoreSnapshot>({ clock, retryAfterMs });
+
+  async function readStore(model: string): Promise<StoreSnapshot> {
+    const signal = AbortSignal.timeout(timeoutMs);
+    const needsVersions = versionPolicyOf(operatorConfig, model) !== "all"; // Listing them costs a request of its own.
+    const [found, listed] = await Promise.all([
+      store.readAliases(model, signal),
+      needsVersions ? store.listVersions(model, signal) : undefined,
+    ]);
+    if (found === undefined && (listed ?? (await store.listVersions(model, signal))).length === 0)
+      throw registryErrors.modelNotFound(model);
+    const aliases = found?.aliases ?? {};
+    return { aliases, aliased: Object.values(aliases).map(aliasedVersion), versions: listed ?? [] };
+  }
+
+  async function readUncached(model: string): Promise<StoreSnapshot> {
+    return await singleFlight(model, async () => {
+      const snapshot = await readStore(model);
+      cache.set(model, { snapshot, atMs: clock.now() });
+      return snapshot;
+    });
+  }
+
+  async function read(model: string, maxAgeMs = ttlMs): Promise<StoreSnapshot> {
+    const cached = cache.get(model);
+    if (cached !== undefined && clock.now() - cached.atMs < maxAgeMs) return cached.snapshot;
+    try {
+      return await readUncached(model);
+    } catch (error) {
+      if (cached !== undefined) return cached.snapshot; // A stale answer is better than none.
+      throw error;
+    }
+  }
+
+  return { read, readUncached };
 }

@@ -28,9 +28,15 @@ export interface StepContext {
   readonly onProgress?: (activity: string, done: number, total: number) => void;
 }
 
-/** Maximum number of layers that `keepUntilLossPoints` keeps in FP32. A graph with more FP32 layers gains little. */
+/**
+ * Maximum number of layers that `keepUntilLossPoints` keeps in FP32. A graph with more FP32 layers
+ * gains little.
+ */
 const MAX_FP32_LAYERS = 8;
-/** Maximum number of samples for the ranking of layers. More take long and do not change the ranking. */
+/**
+ * Maximum number of samples for the ranking of layers. More take long and do not change the
+ * ranking.
+ */
 const MAX_RANKING_SAMPLES = 32;
 
 /** @throws not_quantizable, nothing_to_prune, session_failed and further codes of the techniques */

@@ -1,4 +1,5 @@
-// Reads the graphs that a build plan names, and writes the results of a build into the project's folder.
+// Reads the graphs that a build plan names, and writes the results of a build into the project's
+// folder.
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -25,8 +26,8 @@ export async function readProjectWithSources(
 }
 
 /**
- * Writes the graphs first and model.json last, each file atomically. Fields of model.json outside the built tiers keep their
- * values, except a stale risk.
+ * Writes the graphs first and model.json last, each file atomically. Fields of model.json outside
+ * the built tiers keep their values, except a stale risk.
  */
 export async function writeBuiltProject(
   folder: string,

@@ -1,5 +1,5 @@
-// Reads build.json of a model project: the candidates of each tier, their steps and their acceptance bounds. The types
-// follow from the schema.
+// Reads build.json of a model project: the candidates of each tier, their steps and their
+// acceptance bounds. The types follow from the schema.
 
 import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { readFile } from "node:fs/promises";
@@ -36,7 +36,10 @@ const stepSchema = z.discriminatedUnion("kind", [
     correctBiases: z.boolean().optional(),
     /** Operators or nodes that stay in FP32. */
     keep: z.array(z.string().min(1)).optional(),
-    /** Keeps the most harmful layers in FP32, one more at a time, until the loss in points is at most this. */
+    /**
+     * Keeps the most harmful layers in FP32, one more at a time, until the loss in points is at
+     * most this.
+     */
     keepUntilLossPoints: z.number().min(0).optional(),
   }),
   z.strictObject({
@@ -50,8 +53,8 @@ const stepSchema = z.discriminatedUnion("kind", [
     kind: z.literal("prune-to-budget"),
     method: pruneMethodSchema,
     /**
-     * Share of the multiplications that remains, or of the bytes for `magnitude`. The parts whose pruning costs the least
-     * accuracy lose the most.
+     * Share of the multiplications that remains, or of the bytes for `magnitude`. The parts whose
+     * pruning costs the least accuracy lose the most.
      */
     budget: ratioSchema,
     multiple: z.int().min(1).optional(),
@@ -65,7 +68,9 @@ const candidateSchema = z.strictObject({
   name: z
     .string()
     .regex(/^[a-z0-9][a-z0-9.-]{0,47}$/, "must be 1 to 48 characters of a-z, 0-9, '-', '.'"),
-  /** A graph that replaces the tier's source, for example one that was trained for this candidate. */
+  /**
+   * A graph that replaces the tier's source, for example one that was trained for this candidate.
+   */
   source: z.string().min(1).optional(),
   /** Steps in the order of their application; an empty list takes the graph as it is. */
   steps: z.array(stepSchema).default([]),
@@ -74,7 +79,10 @@ export type CandidatePlan = z.output<typeof candidateSchema>;
 
 const tierPlanSchema = z.strictObject({
   tier: z.string().min(1),
-  /** Path in the project of the graph that candidates are made from and compared with; `reference` makes it FP32. */
+  /**
+   * Path in the project of the graph that candidates are made from and compared with; `reference`
+   * makes it FP32.
+   */
   source: z.string().min(1),
   /** Steps that turn the source into the reference. */
   reference: z.array(stepSchema).default([]),
@@ -90,9 +98,9 @@ const tierPlanSchema = z.strictObject({
 export type TierPlan = z.output<typeof tierPlanSchema>;
 
 /**
- * Risk that exits are chosen for (toolchain/calibrate), in place of a bound on the samples' loss. The plan must then name
- * every tier. These samples also chose the graphs, which weakens the guarantee: run `edgetier model calibrate` on other
- * samples for its full worth.
+ * Risk that exits are chosen for (toolchain/calibrate), in place of a bound on the samples' loss.
+ * The plan must then name every tier. These samples also chose the graphs, which weakens the
+ * guarantee: run `edgetier model calibrate` on other samples for its full worth.
  */
 const riskPlanSchema = z.strictObject({
   what: z.enum(RISK_KINDS).default("disagreement"),
@@ -126,7 +134,8 @@ export type WarningListener = (warning: string) => unknown;
 /**
  * @param json content of build.json
  * @param path file name for messages
- * @param onWarning receives a line with the file and the current spellings if the file uses deprecated ones
+ * @param onWarning receives a line with the file and the current spellings if the file uses
+ *   deprecated ones
  * @throws invalid_project
  */
 export function parseBuildPlan(

@@ -1,5 +1,5 @@
-// `edgetier model build`: builds and evaluates every tier of the plan, puts the chosen graphs into the project and
-// calibrates the cascade for them.
+// `edgetier model build`: builds and evaluates every tier of the plan, puts the chosen graphs into
+// the project and calibrates the cascade for them.
 
 import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { type ClassificationProject, modelProjectSchema } from "../../registry/manifest.ts";
@@ -39,7 +39,10 @@ export interface BuildProjectOptions {
 
 export interface BuiltProject {
   readonly tiers: readonly BuiltTier[];
-  /** The project with the chosen graphs under their tiers' file names, and with the fields that follow from them. */
+  /**
+   * The project with the chosen graphs under their tiers' file names, and with the fields that
+   * follow from them.
+   */
   readonly source: PublishSource & { readonly project: ClassificationProject };
 }
 
@@ -53,12 +56,16 @@ interface Build {
   readonly evaluationSets: ReadonlyMap<string, readonly EncodedSample[]>;
 }
 
-/** Accuracy points that an exit may cost the cascade. A validation split of some thousand samples resolves no less. */
+/**
+ * Accuracy points that an exit may cost the cascade. A validation split of some thousand samples
+ * resolves no less.
+ */
 const MAX_EXIT_LOSS_POINTS = 0.2;
 
 /**
- * Calibrates confidences for the plan's tiers and chooses exits for the plan's risk. Without a risk, a tier with an
- * out-of-scope rule keeps its calibration and exit, because its recipe determined them.
+ * Calibrates confidences for the plan's tiers and chooses exits for the plan's risk. Without a
+ * risk, a tier with an out-of-scope rule keeps its calibration and exit, because its recipe
+ * determined them.
  * @throws invalid_project, session_failed, risk_not_reached
  */
 export async function buildProject(
@@ -84,7 +91,8 @@ export async function buildProject(
   const build: Build = { source, project, plan, options, labels, evaluationSets };
   const builtTiers = await buildTiers(build);
   const { tiers: changedTiers, files } = replaceGraphs(build, builtTiers);
-  // A previous guarantee covers the previous graphs only, so it is removed unless the plan states a risk.
+  // A previous guarantee covers the previous graphs only, so it is removed unless the plan states a
+  // risk.
   const fitted =
     plan.risk === undefined
       ? { risk: undefined, tiers: selectExits(changedTiers, builtTiers, evaluationSets) }
@@ -223,7 +231,10 @@ function recalibrateTier(
   };
 }
 
-/** Chooses each exit against the next tier. Both tiers must be built, because their logits are needed. */
+/**
+ * Chooses each exit against the next tier. Both tiers must be built, because their logits are
+ * needed.
+ */
 function selectExits(
   tiers: readonly ProjectTier[],
   builtTiers: readonly BuiltTier[],

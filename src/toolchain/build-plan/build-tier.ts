@@ -129,7 +129,10 @@ async function makeCandidates(
   return { made, failed };
 }
 
-/** Measures accuracy losses against the reference. Its logits are computed on first use, because few steps need them. */
+/**
+ * Measures accuracy losses against the reference. Its logits are computed on first use, because few
+ * steps need them.
+ */
 function createLossMeter(
   reference: CandidateGraph,
   { runner, evaluationSet, onProgress = () => {} }: BuildTierOptions,

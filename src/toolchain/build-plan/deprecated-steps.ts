@@ -1,4 +1,5 @@
-// Deprecated spellings: rewrites the steps of a build plan from the former names (`do`, `quantise`, …) to the current ones.
+// Deprecated spellings: rewrites the steps of a build plan from the former names (`do`, `quantise`,
+// …) to the current ones.
 
 /** Values of a step's `kind`. */
 const STEP_KINDS: ReadonlyMap<unknown, string> = new Map([

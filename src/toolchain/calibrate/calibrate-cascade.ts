@@ -1,4 +1,5 @@
-// Calibrates a cascade: fits the confidences on one part of the samples and selects exits for a stated risk on the other.
+// Calibrates a cascade: fits the confidences on one part of the samples and selects exits for a
+// stated risk on the other.
 
 import { toolchainErrors } from "../errors.ts";
 import type { CalibrationParameters } from "../../cascade/calibration.ts";
@@ -45,12 +46,18 @@ export interface LabeledSamples {
 }
 
 export interface CalibrateCascadeOptions extends RiskControlOptions {
-  /** One method for all tiers, or one for each tier. Without a method, cross-validation selects the best. */
+  /**
+   * One method for all tiers, or one for each tier. Without a method, cross-validation selects the
+   * best.
+   */
   readonly method?: CalibrationMethod | readonly CalibrationMethod[] | undefined;
   /** Default: a shuffle with `seed`. */
   readonly split?: SampleSplit | undefined;
   readonly seed?: number | undefined;
-  /** Risk bound above `epsilon`, of the same kind and delta, for exits that apply while the next tier is saturated. */
+  /**
+   * Risk bound above `epsilon`, of the same kind and delta, for exits that apply while the next
+   * tier is saturated.
+   */
   readonly saturatedEpsilon?: number | undefined;
   /** If the bound is unattainable, routes everything to the last tier instead of failing. */
   readonly allowLastTierOnly?: boolean;
@@ -77,7 +84,10 @@ export interface CalibratedCascade {
   readonly split: SampleSplit;
   readonly riskControl: RiskControl;
   readonly thresholds: Thresholds;
-  /** Thresholds for a saturated next tier, at most `thresholds`. Absent if not requested or not attainable. */
+  /**
+   * Thresholds for a saturated next tier, at most `thresholds`. Absent if not requested or not
+   * attainable.
+   */
   readonly whenSaturated?: { readonly epsilon: number; readonly thresholds: Thresholds };
   /** Guarantee for the exits; undefined for a single tier, which has none. */
   readonly risk: RiskGuarantee | undefined;
@@ -168,8 +178,8 @@ function calibrateTier(
 }
 
 /**
- * Selects exits for a saturated next tier by a separate test at the same delta. The path is made to descend in every tier, so
- * that its thresholds after `usual` are at most `usual`.
+ * Selects exits for a saturated next tier by a separate test at the same delta. The path is made to
+ * descend in every tier, so that its thresholds after `usual` are at most `usual`.
  */
 function selectSaturatedThresholds(
   tiers: readonly ProfiledTier[],

@@ -1,5 +1,5 @@
-// `edgetier model calibrate`: fits calibrations and exits to the predictions of a project's tiers, and writes them into
-// model.json together with the guaranteed risk.
+// `edgetier model calibrate`: fits calibrations and exits to the predictions of a project's tiers,
+// and writes them into model.json together with the guaranteed risk.
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -33,7 +33,10 @@ export interface CalibratedProject {
   readonly curves: CalibrationCurves;
 }
 
-/** Computes the curves of the current project on the samples that a calibration would test, without fitting. */
+/**
+ * Computes the curves of the current project on the samples that a calibration would test, without
+ * fitting.
+ */
 export function computeCurrentCurves(
   run: ProjectRun,
   bound: RiskBound & CostModel & Pick<CalibrateCascadeOptions, "seed">,
@@ -174,7 +177,10 @@ function computeCascadeFigures(
   );
 }
 
-/** Writes calibrations, exits, risk, figures and the report. All other fields of model.json keep their values. */
+/**
+ * Writes calibrations, exits, risk, figures and the report. All other fields of model.json keep
+ * their values.
+ */
 export async function writeCalibratedProject(
   folder: string,
   project: ClassificationProject,

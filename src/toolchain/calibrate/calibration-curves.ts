@@ -1,4 +1,5 @@
-// Computes the curves of a calibrated cascade as numbers, for the plots of toolchain/report and for JSON output.
+// Computes the curves of a calibrated cascade as numbers, for the plots of toolchain/report and for
+// JSON output.
 
 import { type TierPrediction, withoutCalibration } from "../../cascade/calibration.ts";
 import { computeExpectedCalibrationError } from "../evaluate/cascade-metrics.ts";

@@ -1,4 +1,5 @@
-// Selects one tier's exit by the loss on the samples, without a statistical guarantee (control-risk.ts gives one).
+// Selects one tier's exit by the loss on the samples, without a statistical guarantee
+// (control-risk.ts gives one).
 
 import { softmax } from "../../cascade/calibration.ts";
 import { argmax } from "../argmax.ts";
@@ -13,7 +14,8 @@ export interface ExitThreshold {
 }
 
 /**
- * Selects the lowest confidence within the bound, so that the tier answers as many samples as possible.
+ * Selects the lowest confidence within the bound, so that the tier answers as many samples as
+ * possible.
  * @param nextLogits logits of the next tier, one row for each of `rows`
  */
 export function selectExitThreshold(

@@ -1,4 +1,5 @@
-// Fits a tier's calibration, so that its confidences match its accuracy. Cross-validation selects the method if none is given.
+// Fits a tier's calibration, so that its confidences match its accuracy. Cross-validation selects
+// the method if none is given.
 
 import {
   type TierPrediction,
@@ -120,7 +121,9 @@ export function crossValidateMethods(
   return { chosen: selectMethod(losses), trials };
 }
 
-/** Selects the simplest method within one standard error of the least loss (Breiman et al. 1984). */
+/**
+ * Selects the simplest method within one standard error of the least loss (Breiman et al. 1984).
+ */
 function selectMethod(
   losses: ReadonlyMap<CalibrationMethod, readonly number[]>,
 ): CalibrationMethod {

@@ -1,4 +1,5 @@
-// Isotonic regression by pooling adjacent violators (Ayer et al. 1955), used for calibration by Zadrozny and Elkan 2002.
+// Isotonic regression by pooling adjacent violators (Ayer et al. 1955), used for calibration by
+// Zadrozny and Elkan 2002.
 
 import type { IsotonicMap } from "../../cascade/calibration.ts";
 
@@ -41,8 +42,9 @@ const meanOf = ({ confidenceSum, count }: Block) => confidenceSum / count;
 const roundTo6Decimals = (value: number) => Math.round(value * 1e6) / 1e6;
 
 /**
- * Interpolates linearly between the blocks' means. No confidence becomes 0 or 1 there. After the last block, the line keeps
- * rising slightly. Otherwise the highest confidences would be equal, and an exit could accept all of them or none.
+ * Interpolates linearly between the blocks' means. No confidence becomes 0 or 1 there. After the
+ * last block, the line keeps rising slightly. Otherwise the highest confidences would be equal, and
+ * an exit could accept all of them or none.
  */
 export function fitIsotonic(samples: readonly ConfidenceSample[]): IsotonicMap {
   const margin = 1 / (2 * samples.length + 2);

@@ -1,11 +1,15 @@
-// Fits temperature and vector scaling (Guo et al. 2017, "On Calibration of Modern Neural Networks").
+// Fits temperature and vector scaling (Guo et al. 2017, "On Calibration of Modern Neural
+// Networks").
 
 import { softmax, type VectorScaling } from "../../cascade/calibration.ts";
 
 /** Logits of one sample with its label. */
 export interface LabeledLogits {
   readonly logits: Float32Array;
-  /** Position of the right label among the logits; -1 if there is none, for example for out-of-scope samples. */
+  /**
+   * Position of the right label among the logits; -1 if there is none, for example for out-of-scope
+   * samples.
+   */
   readonly label: number;
 }
 
@@ -21,7 +25,10 @@ export const toLabeledLogits = (
 const INVERSE_TEMPERATURE_RANGE: readonly [number, number] = [0.05, 20];
 const MAX_NEWTON_STEPS = 60;
 
-/** Minimizes the negative log-likelihood by Newton's method on the inverse temperature, in which the loss is convex. */
+/**
+ * Minimizes the negative log-likelihood by Newton's method on the inverse temperature, in which the
+ * loss is convex.
+ */
 export function fitTemperature(rows: readonly LabeledLogits[]): number {
   const labeled = rows.filter(({ label }) => label >= 0);
   let [low, high] = INVERSE_TEMPERATURE_RANGE;
@@ -43,7 +50,9 @@ export function fitTemperature(rows: readonly LabeledLogits[]): number {
   return roundTo6Significant(1 / inverse);
 }
 
-/** Computes the moments of the logits under their softmax probabilities at this inverse temperature. */
+/**
+ * Computes the moments of the logits under their softmax probabilities at this inverse temperature.
+ */
 function computeMoments(
   logits: Float32Array,
   inverse: number,
@@ -66,8 +75,9 @@ const ADAM_STEPS = 80;
 const ADAM_STEP_SIZE = 0.1;
 
 /**
- * Fits a weight and a bias for each label by Adam, starting from the temperature. A ridge penalty with the weight of one
- * sample pulls both to their start, so labels with few samples stay near the common temperature.
+ * Fits a weight and a bias for each label by Adam, starting from the temperature. A ridge penalty
+ * with the weight of one sample pulls both to their start, so labels with few samples stay near the
+ * common temperature.
  */
 export function fitVectorScaling(
   rows: readonly LabeledLogits[],

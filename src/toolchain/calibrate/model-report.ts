@@ -1,5 +1,5 @@
-// Builds the report of a calibrated project, which is published with the version and drawn by the playground
-// (protocol/model-report.ts).
+// Builds the report of a calibrated project, which is published with the version and drawn by the
+// playground (protocol/model-report.ts).
 
 import type { ModelReport } from "../../protocol/model-report.ts";
 import { canonicalJson } from "../../registry/canonical-json.ts";

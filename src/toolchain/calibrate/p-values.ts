@@ -1,5 +1,5 @@
-// Computes p-values of the hypothesis "the risk is above epsilon". They are exact for every number of samples, without limit
-// theorems and Monte Carlo methods.
+// Computes p-values of the hypothesis "the risk is above epsilon". They are exact for every number
+// of samples, without limit theorems and Monte Carlo methods.
 
 import type { RiskGuarantee } from "../../registry/manifest.ts";
 
@@ -8,7 +8,10 @@ export type RiskKind = RiskGuarantee["what"];
 /** Comparison of a cascade with its last tier on some samples. */
 export interface WinLossCounts {
   readonly samples: number;
-  /** Answers that differ from the last tier's; for `accuracy`, only if the cascade is wrong and the last tier right. */
+  /**
+   * Answers that differ from the last tier's; for `accuracy`, only if the cascade is wrong and the
+   * last tier right.
+   */
   readonly losses: number;
   /** Answers of the cascade that are right where the last tier is wrong; 0 for `disagreement`. */
   readonly wins: number;
@@ -19,8 +22,9 @@ export const empiricalRisk = ({ samples, losses, wins }: WinLossCounts): number 
   (losses - wins) / Math.max(1, samples);
 
 /**
- * Upper bound of the probability of losses this small if the risk is at least `epsilon` and the samples are independent draws
- * from production traffic. Under this hypothesis, it is at most `delta` with a probability of at most `delta`.
+ * Upper bound of the probability of losses this small if the risk is at least `epsilon` and the
+ * samples are independent draws from production traffic. Under this hypothesis, it is at most
+ * `delta` with a probability of at most `delta`.
  */
 export function computeRiskPValue(kind: RiskKind, counts: WinLossCounts, epsilon: number): number {
   return kind === "disagreement"
@@ -33,10 +37,11 @@ const NUISANCE_LEVEL = 0.002;
 const NUISANCE_GRID_CELLS = 64;
 
 /**
- * Losses and wins are counts of a trinomial with the probabilities a and b. The risk is a - b, and b is a nuisance parameter.
- * The p-value is the maximum over all b up to its Clopper-Pearson bound, plus the probability that b exceeds that bound.
- * Source: Berger and Boos 1994, "P Values Maximized Over a Confidence Set for the Nuisance Parameter". The difference of
- * losses and wins grows with a and falls with b. Small differences are therefore most likely for a small a and a large b.
+ * Losses and wins are counts of a trinomial with the probabilities a and b. The risk is a - b, and
+ * b is a nuisance parameter. The p-value is the maximum over all b up to its Clopper-Pearson bound,
+ * plus the probability that b exceeds that bound. Source: Berger and Boos 1994, "P Values Maximized
+ * Over a Confidence Set for the Nuisance Parameter". The difference of losses and wins grows with a
+ * and falls with b. Small differences are therefore most likely for a small a and a large b.
  * Consequently, the ends of a cell of b bound its interior.
  */
 function bergerBoosPValue({ samples, losses, wins }: WinLossCounts, epsilon: number): number {
@@ -60,7 +65,10 @@ function bergerBoosPValue({ samples, losses, wins }: WinLossCounts, epsilon: num
 
 const NEGLIGIBLE = 1e-9;
 
-/** Computes P(losses - wins <= max) of a trinomial with the probabilities a and b, too large by less than 1e-9. */
+/**
+ * Computes P(losses - wins <= max) of a trinomial with the probabilities a and b, too large by less
+ * than 1e-9.
+ */
 function trinomialDifferenceCdf(samples: number, a: number, b: number, max: number): number {
   let [sum, coveredMass] = [0, 0];
   for (let wins = 0; wins <= samples && 1 - coveredMass > NEGLIGIBLE; wins++) {
@@ -71,7 +79,10 @@ function trinomialDifferenceCdf(samples: number, a: number, b: number, max: numb
   return Math.min(1, sum + Math.max(0, 1 - coveredMass));
 }
 
-/** Computes the success probability at which at most `successes` successes have the probability `alpha`. */
+/**
+ * Computes the success probability at which at most `successes` successes have the probability
+ * `alpha`.
+ */
 export function clopperPearsonUpper(samples: number, successes: number, alpha: number): number {
   let [low, high] = [0, 1];
   if (successes >= samples) return 1;
@@ -118,6 +129,8 @@ function logFactorial(value: number): number {
   return logFactorials[value] ?? 0;
 }
 
-/** Minimum number of samples with which a cascade without losses has a p-value of at most `delta`. */
+/**
+ * Minimum number of samples with which a cascade without losses has a p-value of at most `delta`.
+ */
 export const minSamplesForBound = (epsilon: number, delta: number): number =>
   Math.ceil(Math.log(delta) / Math.log1p(-epsilon));

@@ -1,4 +1,5 @@
-// Simulates a cascade on samples with predictions of all tiers: the answering tier, the losses, the cost and the latency.
+// Simulates a cascade on samples with predictions of all tiers: the answering tier, the losses, the
+// cost and the latency.
 
 import type { TierPrediction } from "../../cascade/calibration.ts";
 import { type ExitRule, shouldExit } from "../../cascade/early-exit.ts";

@@ -1,5 +1,6 @@
-// Orders threshold vectors for testing: from low risk to high risk, and only the Pareto front of risk and cost
-// (Laufer-Goldshlager et al. 2023, "Efficiently Controlling Multiple Risks with Pareto Testing").
+// Orders threshold vectors for testing: from low risk to high risk, and only the Pareto front of
+// risk and cost (Laufer-Goldshlager et al. 2023, "Efficiently Controlling Multiple Risks with
+// Pareto Testing").
 
 import { empiricalRisk, type RiskKind } from "./p-values.ts";
 import { type ProfiledTier, type Thresholds, simulateCascade } from "./simulate-cascade.ts";
@@ -13,14 +14,20 @@ export interface ThresholdPathOptions {
 const MAX_VECTORS = 4_096;
 const MAX_LEVELS = 200;
 const MAX_PATH_LENGTH = 200;
-/** Maximum share of the samples whose tiers exceed the deadline; 0.01 means that the p99 latency meets it. */
+/**
+ * Maximum share of the samples whose tiers exceed the deadline; 0.01 means that the p99 latency
+ * meets it.
+ */
 const MAX_DEADLINE_MISS_SHARE = 0.01;
 /**
- * Risk penalty of early exits, relative to epsilon. With few samples, many thresholds seem to have no risk, and the path would
- * otherwise start with too many exits.
+ * Risk penalty of early exits, relative to epsilon. With few samples, many thresholds seem to have
+ * no risk, and the path would otherwise start with too many exits.
  */
 const EARLY_EXIT_PENALTY = 0.1;
-/** Standard errors that are added to the risk. Exits with many wins and losses are an unsafe start, even with more wins. */
+/**
+ * Standard errors that are added to the risk. Exits with many wins and losses are an unsafe start,
+ * even with more wins.
+ */
 const RISK_MARGIN_STANDARD_ERRORS = 2;
 
 /**
@@ -79,7 +86,10 @@ export function buildThresholdPath(
   );
 }
 
-/** Returns quantiles of the confidences that may exit, with 1 for no exits first and 0 for all exits last. */
+/**
+ * Returns quantiles of the confidences that may exit, with 1 for no exits first and 0 for all exits
+ * last.
+ */
 function computeConfidenceLevels(
   { answers }: ProfiledTier,
   samples: readonly number[],

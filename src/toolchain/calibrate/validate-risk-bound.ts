@@ -1,4 +1,5 @@
-// Validates the risk bound empirically: calibrates on many random splits of the samples and measures the risk on the rest.
+// Validates the risk bound empirically: calibrates on many random splits of the samples and
+// measures the risk on the rest.
 
 import { quantile } from "../evaluate/latency.ts";
 import { seededRandom, shuffle } from "../seeded-random.ts";
@@ -37,13 +38,15 @@ export interface RiskValidationSummary {
 
 export interface RiskValidation {
   /**
-   * Calibrates on half of the samples and measures the risk on the other half. The measurement scatters around the bounded
-   * risk. If exits use the whole bound, more than delta of the splits may exceed epsilon without a violation.
+   * Calibrates on half of the samples and measures the risk on the other half. The measurement
+   * scatters around the bounded risk. If exits use the whole bound, more than delta of the splits
+   * may exceed epsilon without a violation.
    */
   readonly halves: RiskValidationSummary;
   /**
-   * Calibrates on as many samples drawn with replacement and measures the risk on all samples, the population of the draws.
-   * This is exactly the bounded risk, so the guarantee of 1 - delta applies to its `heldShare`.
+   * Calibrates on as many samples drawn with replacement and measures the risk on all samples, the
+   * population of the draws. This is exactly the bounded risk, so the guarantee of 1 - delta
+   * applies to its `heldShare`.
    */
   readonly draws: RiskValidationSummary;
 }

@@ -1,6 +1,7 @@
-// Augmentation: makes varied copies of texts. A teacher can label any text, so a student learns from many more texts than
-// there are samples. Each copy has one or two variations. Words are dropped, swapped or misspelled. They are replaced by similar
-// words, or by another follower of the previous word. The start of one text is joined to the end of another.
+// Augmentation: makes varied copies of texts. A teacher can label any text, so a student learns
+// from many more texts than there are samples. Each copy has one or two variations. Words are
+// dropped, swapped or misspelled. They are replaced by similar words, or by another follower of the
+// previous word. The start of one text is joined to the end of another.
 
 import { seededRandom } from "../seeded-random.ts";
 
@@ -25,8 +26,10 @@ interface SourceWords {
 }
 
 /**
- * The same seed gives the same texts, and a larger number of copies begins with the texts of a smaller one.
- * @param copies maximum number of copies of each text; duplicates and copies equal to a source are omitted
+ * The same seed gives the same texts, and a larger number of copies begins with the texts of a
+ * smaller one.
+ * @param copies maximum number of copies of each text; duplicates and copies equal to a source are
+ *   omitted
  * @param similarWords possible replacements of a word
  */
 export function augmentTexts(

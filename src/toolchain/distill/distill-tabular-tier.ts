@@ -1,4 +1,5 @@
-// Distills a tensor tier on rows of numbers into a small graph with the same input and output, which becomes a tier before it.
+// Distills a tensor tier on rows of numbers into a small graph with the same input and output,
+// which becomes a tier before it.
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { publishingErrors } from "../../registry/publishing-errors.ts";
@@ -105,7 +106,10 @@ function describeTier(
   };
 }
 
-/** @returns a teacher that the caller closes @throws not_distillable, no_such_tier, invalid_project, session_failed */
+/**
+ * @returns a teacher that the caller closes
+ * @throws not_distillable, no_such_tier, invalid_project, session_failed
+ */
 export async function openTabularTierAsTeacher(
   source: PublishSource,
   id: string,
@@ -125,7 +129,10 @@ function findTeacherGraph(source: PublishSource, id: string): Uint8Array {
   return requireProjectFile(source, tier.graph);
 }
 
-/** @returns the project's labels, or an empty list if it names none @throws not_distillable, invalid_project */
+/**
+ * @returns the project's labels, or an empty list if it names none
+ * @throws not_distillable, invalid_project
+ */
 export function readTabularLabels(source: PublishSource): readonly string[] {
   const { model, labels } = asTensorProject(source);
   if (labels === undefined) return [];

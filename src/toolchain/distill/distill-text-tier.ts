@@ -1,5 +1,5 @@
-// Distills a text tier into a student on hashed n-grams, which becomes a tier before it. Students are evaluated in the
-// runtime of the new tier, and the best INT8 student is chosen.
+// Distills a text tier into a student on hashed n-grams, which becomes a tier before it. Students
+// are evaluated in the runtime of the new tier, and the best INT8 student is chosen.
 
 import { toolchainErrors } from "../errors.ts";
 import { coreErrors } from "../../core/common-errors.ts";
@@ -37,8 +37,8 @@ import { openTextTierAsTeacher, type TextTeacher } from "./text-teacher.ts";
 const MAX_EXIT_LOSS_POINTS = 0.2;
 
 /**
- * @param validation samples for evaluation and calibration; by default, a tenth of the samples is held out, where the
- *   teacher's prediction replaces a missing label
+ * @param validation samples for evaluation and calibration; by default, a tenth of the samples is
+ *   held out, where the teacher's prediction replaces a missing label
  * @throws not_distillable, no_such_tier, session_failed, not_quantizable, invalid_project
  */
 export async function distillTextTier(

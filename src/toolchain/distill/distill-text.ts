@@ -22,8 +22,8 @@ import { augmentTexts, splitWords } from "./augment-texts.ts";
 export interface TextSample {
   readonly text: string;
   /**
-   * Undefined for an unlabeled text. A label that the project does not have marks an out-of-scope text, for which only the
-   * teacher's answer counts.
+   * Undefined for an unlabeled text. A label that the project does not have marks an out-of-scope
+   * text, for which only the teacher's answer counts.
    */
   readonly label?: string | undefined;
 }
@@ -45,7 +45,10 @@ export interface DistilledTextStudents extends DistilledStudents {
   readonly textCount: number;
 }
 
-/** Number of texts for each additional empty text. Empty texts teach the student to prefer no label without words. */
+/**
+ * Number of texts for each additional empty text. Empty texts teach the student to prefer no label
+ * without words.
+ */
 const TEXTS_PER_EMPTY_TEXT = 750;
 const MAX_RANGE_SAMPLES = 512;
 

@@ -1,4 +1,5 @@
-// Result of `edgetier model distill`: the new tier before its teacher, and the evaluation of the students behind the choice.
+// Result of `edgetier model distill`: the new tier before its teacher, and the evaluation of the
+// students behind the choice.
 
 import { toolchainErrors } from "../errors.ts";
 import type { Runtime } from "../../runtime/runtime.ts";

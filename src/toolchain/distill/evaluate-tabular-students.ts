@@ -1,4 +1,5 @@
-// Evaluates tabular students and their teacher in the students' target runtime, on rows outside the training set.
+// Evaluates tabular students and their teacher in the students' target runtime, on rows outside the
+// training set.
 
 import { gzipSync } from "node:zlib";
 import { expectFloat32Tensor, type NamedTensors } from "../../core/tensor.ts";
@@ -13,7 +14,9 @@ export interface TabularStudentEvaluation {
   readonly bytes: number;
   readonly gzipBytes: number;
   readonly p50Ms: number;
-  /** Share of the labeled rows whose largest output is the label; undefined if no row has a label. */
+  /**
+   * Share of the labeled rows whose largest output is the label; undefined if no row has a label.
+   */
   readonly accuracy: number | undefined;
   /** Share of the rows whose largest output is the same as the teacher's. */
   readonly agreement: number;

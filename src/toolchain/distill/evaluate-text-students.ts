@@ -1,4 +1,5 @@
-// Evaluates text students and their teacher in the students' target runtime, on samples outside the training set.
+// Evaluates text students and their teacher in the students' target runtime, on samples outside the
+// training set.
 
 import { computeClassificationMetrics } from "../evaluate/cascade-metrics.ts";
 import { encodeSamples, scoreLogits } from "../evaluate/evaluation-set.ts";
@@ -22,14 +23,19 @@ export interface TextStudentEvaluation {
   readonly name: string;
   readonly bytes: number;
   readonly gzipBytes: number;
-  /** Median latency of one sample in the runtime; undefined for the teacher, which runs elsewhere. */
+  /**
+   * Median latency of one sample in the runtime; undefined for the teacher, which runs elsewhere.
+   */
   readonly p50Ms: number | undefined;
   /** Share of the in-scope samples with the right label, before the out-of-scope rule applies. */
   readonly accuracy: number;
   /** Share of all samples for which the student and the teacher predict the same label. */
   readonly agreement: number;
   readonly calibration: CalibrationParameters;
-  /** Metrics with the calibration and its out-of-scope rule, including the accuracy that the rule costs. */
+  /**
+   * Metrics with the calibration and its out-of-scope rule, including the accuracy that the rule
+   * costs.
+   */
   readonly calibrated: ReturnType<typeof computeClassificationMetrics>;
   /** Logits, one row for each sample. */
   readonly answers: readonly Float32Array[];

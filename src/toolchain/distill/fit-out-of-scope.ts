@@ -1,5 +1,6 @@
-// Fits the rule that detects out-of-scope inputs from a tier's logits. It selects the most discriminating score, and the
-// threshold at which the accuracy loss reaches its limit. The manifest defines the scores (cascade/calibration.ts).
+// Fits the rule that detects out-of-scope inputs from a tier's logits. It selects the most
+// discriminating score, and the threshold at which the accuracy loss reaches its limit. The
+// manifest defines the scores (cascade/calibration.ts).
 
 import { argmax } from "../argmax.ts";
 import { type LabeledLogits, roundTo6Significant } from "../calibrate/logit-scaling.ts";
@@ -39,7 +40,8 @@ export function fitOutOfScope(
     const threshold = (highestLost + lowestKept) / 2;
     const recall =
       outOfScopeScores.filter((score) => score < threshold).length / outOfScopeScores.length;
-    // Few out-of-scope samples often give equal recalls. The area under the ROC curve breaks such ties.
+    // Few out-of-scope samples often give equal recalls. The area under the ROC curve breaks such
+    // ties.
     const quality = recall + computeAuroc(inScopeScores, outOfScopeScores);
     return { kind, threshold, inScopeScores, outOfScopeScores, quality };
   });
@@ -76,7 +78,10 @@ function computeAuroc(inScope: readonly number[], outOfScope: readonly number[])
 
 const [MIN_SCALE, MAX_SCALE, SCALE_COUNT] = [0.1, 200, 200];
 
-/** Fits the slope of the probability by log-loss. In-scope and out-of-scope samples have the same total weight. */
+/**
+ * Fits the slope of the probability by log-loss. In-scope and out-of-scope samples have the same
+ * total weight.
+ */
 function fitScale(
   inScope: readonly number[],
   outOfScope: readonly number[],

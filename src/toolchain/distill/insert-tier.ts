@@ -76,7 +76,8 @@ export interface TierInsertion {
 }
 
 /**
- * Writes the files first and model.json last, each file atomically. All other fields of model.json keep their values.
+ * Writes the files first and model.json last, each file atomically. All other fields of model.json
+ * keep their values.
  * @throws invalid_project
  */
 export async function writeInsertedTier(

@@ -1,4 +1,5 @@
-// INT8 students: quantizes a trained student, or fine-tunes it with the rounding of quantization (fake-quantize.ts).
+// INT8 students: quantizes a trained student, or fine-tunes it with the rounding of quantization
+// (fake-quantize.ts).
 
 import type { Runtime } from "../../runtime/runtime.ts";
 import { type Model, parseModel, serializeModel } from "../onnx/model-file.ts";
@@ -31,8 +32,9 @@ export function quantizeStudent(model: Model, ranges: ActivationRanges): Uint8Ar
 }
 
 /**
- * Fine-tunes the student in place. The activation ranges stay fixed, and the weights adapt to their quantization steps.
- * Source: Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference".
+ * Fine-tunes the student in place. The activation ranges stay fixed, and the weights adapt to their
+ * quantization steps. Source: Jacob et al. 2018, "Quantization and Training of Neural Networks for
+ * Efficient Integer-Arithmetic-Only Inference".
  */
 export async function fineTuneForInt8(
   student: Student,

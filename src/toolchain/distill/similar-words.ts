@@ -1,5 +1,5 @@
-// Finds similar words: words for which the teacher predicts nearly the same logits. Replacing words by them transfers the
-// teacher's knowledge of words that no sample contains.
+// Finds similar words: words for which the teacher predicts nearly the same logits. Replacing words
+// by them transfers the teacher's knowledge of words that no sample contains.
 
 import type { TextInput } from "../../tasks/task.ts";
 import { type QueryTeacherOptions, queryTeacher, type Teacher } from "./teacher.ts";
@@ -12,7 +12,8 @@ const WORD = /^[\p{L}\p{N}][\p{L}\p{N}'’-]*$/u;
 /**
  * @param words words to find similar words for
  * @param vocabulary further words that may be similar to them
- * @returns the nearest words of each word, by the cosine of the centered logits; words without similar words are omitted
+ * @returns the nearest words of each word, by the cosine of the centered logits; words without
+ *   similar words are omitted
  * @throws session_failed
  */
 export async function findSimilarWords(
@@ -57,7 +58,10 @@ export async function findSimilarWords(
   return similarWords;
 }
 
-/** Multiplies one row with every row, four rows at a time, so that the additions do not wait for each other. */
+/**
+ * Multiplies one row with every row, four rows at a time, so that the additions do not wait for
+ * each other.
+ */
 function computeCosines(rows: Float32Array, width: number, row: number, into: Float64Array): void {
   const query = rows.subarray(row * width, (row + 1) * width);
   for (let other = 0; other < into.length; other += 4) {

@@ -1,6 +1,11 @@
-// Turns a teacher's logits into soft targets (Hinton, Vinyals and Dean 2015, "Distilling the Knowledge in a Neural Network").
+// Turns a teacher's logits into soft targets (Hinton, Vinyals and Dean 2015, "Distilling the
+// Knowledge in a Neural Network").
 
-/** Applies softmax with the temperature to each row, in place. @param logits [n, outputs] @returns `logits` */
+/**
+ * Applies softmax with the temperature to each row, in place.
+ * @param logits [n, outputs]
+ * @returns `logits`
+ */
 export function softenLogits(
   logits: Float32Array,
   outputs: number,

@@ -1,4 +1,5 @@
-// Builds the FP32 ONNX graphs of students, in a form that src/toolchain/quantize can quantize entirely.
+// Builds the FP32 ONNX graphs of students, in a form that src/toolchain/quantize can quantize
+// entirely.
 
 import { makeIntAttribute } from "../onnx/nodes.ts";
 import type { Model } from "../onnx/model-file.ts";
@@ -57,7 +58,10 @@ export function buildEmbeddingBagGraph(
   );
 }
 
-/** Builds a graph from `input` FP32 [batch, columns] to `output` FP32 [batch, outputs]. It standardizes the columns. */
+/**
+ * Builds a graph from `input` FP32 [batch, columns] to `output` FP32 [batch, outputs]. It
+ * standardizes the columns.
+ */
 export function buildTabularGraph(
   { mean, stdDev }: Standardization,
   layers: readonly DenseLayer[],

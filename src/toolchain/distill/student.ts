@@ -1,5 +1,5 @@
-// Student: dense layers behind an input layer for texts or tables. It can be trained, exported as a graph, and fine-tuned
-// with the rounding of INT8.
+// Student: dense layers behind an input layer for texts or tables. It can be trained, exported as a
+// graph, and fine-tuned with the rounding of INT8.
 
 import { seededRandom } from "../seeded-random.ts";
 import { type FeatureBags, createEmbeddingBag, randomEmbeddings } from "../train/embedding-bag.ts";
@@ -17,7 +17,10 @@ export interface StudentTrainOptions extends Omit<TrainOptions, "activationRange
 }
 
 export interface Student {
-  /** Trains in place. @param ranges ranges of the layers' inputs; if present, training adapts to INT8 */
+  /**
+   * Trains in place.
+   * @param ranges ranges of the layers' inputs; if present, training adapts to INT8
+   */
   train(
     targets: TrainTargets,
     options: Omit<StudentTrainOptions, "hidden">,
@@ -55,7 +58,9 @@ export function createTextStudent(
   );
 }
 
-/** Creates a student on rows [n, width]. Its graph has the input `names.input` FP32 [batch, width]. */
+/**
+ * Creates a student on rows [n, width]. Its graph has the input `names.input` FP32 [batch, width].
+ */
 export function createTabularStudent(
   rows: Float32Array,
   width: number,

@@ -1,5 +1,5 @@
-// Queries a teacher for many inputs in ONNX Runtime. Files cache its answers by chunks of inputs. A second run, or a run with
-// inputs appended, computes only the new chunks.
+// Queries a teacher for many inputs in ONNX Runtime. Files cache its answers by chunks of inputs. A
+// second run, or a run with inputs appended, computes only the new chunks.
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,7 +13,11 @@ export interface Teacher<Input> {
   /** Length of an answer. */
   readonly outputs: number;
   encodeInput(input: Input): Uint8Array;
-  /** @param inputs a batch of inputs of similar size @returns [inputs, outputs] @throws session_failed */
+  /**
+   * @param inputs a batch of inputs of similar size
+   * @returns [inputs, outputs]
+   * @throws session_failed
+   */
   predict(inputs: readonly Input[]): Promise<Float32Array>;
 }
 

@@ -1,5 +1,5 @@
-// Trains the students of a distillation on a teacher's answers and writes them in FP32 and INT8. A baseline of the same size
-// learns from the labels alone.
+// Trains the students of a distillation on a teacher's answers and writes them in FP32 and INT8. A
+// baseline of the same size learns from the labels alone.
 
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -42,7 +42,10 @@ export interface DistilledStudents {
 
 /** Learning rate of the INT8 fine-tuning, relative to the training before it. */
 const INT8_LEARNING_RATE_FACTOR = 0.1;
-/** Minimum number of steps of the baseline. With fewer it is undertrained, so it gets more epochs and smaller batches. */
+/**
+ * Minimum number of steps of the baseline. With fewer it is undertrained, so it gets more epochs
+ * and smaller batches.
+ */
 const MIN_BASELINE_STEPS = 3_000;
 const BASELINE_BATCH_SIZE = 128;
 

@@ -1,5 +1,6 @@
-// Binds a node's shape input to the channels that pruning removes. Sizes computed from a tensor's shape follow by themselves,
-// and constants are rewritten. If neither is possible, the channels are frozen.
+// Binds a node's shape input to the channels that pruning removes. Sizes computed from a tensor's
+// shape follow by themselves, and constants are rewritten. If neither is possible, the channels are
+// frozen.
 
 import type { TensorProto } from "../onnx/proto/onnx_pb.js";
 import { replaceTensorData } from "../onnx/tensor-data.ts";
@@ -8,7 +9,8 @@ import { readInt64s, type ShapeElement } from "./shape-tensor.ts";
 import type { RuleContext } from "./propagation-rule.ts";
 
 /**
- * Keeps an output's axes consistent with the sizes in an input. Freezes the axes for which that is impossible.
+ * Keeps an output's axes consistent with the sizes in an input. Freezes the axes for which that is
+ * impossible.
  * @param zeroCopies whether 0 stands for the same axis of the first input
  */
 export function bindShapeTensor(

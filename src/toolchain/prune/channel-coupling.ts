@@ -1,7 +1,8 @@
-// Channel coupling: a union-find over the indices of all axes of all tensors finds channels that pruning can only remove
-// together. Tensors that are added couple index by index, and a depthwise convolution couples its output with its input. Fang
-// et al. 2023, "DepGraph: Towards Any Structural Pruning", couple whole axes. Coupling single indices handles Concat and Split
-// without special cases.
+// Channel coupling: a union-find over the indices of all axes of all tensors finds channels that
+// pruning can only remove together. Tensors that are added couple index by index, and a depthwise
+// convolution couples its output with its input. Fang et al. 2023, "DepGraph: Towards Any
+// Structural Pruning", couple whole axes. Coupling single indices handles Concat and Split without
+// special cases.
 
 /** One id for each index along an axis. Axes with the same ids keep the same indices. */
 export type Axis = Int32Array;
@@ -50,7 +51,10 @@ export class ChannelCoupling {
     return first;
   }
 
-  /** Couples the indices at the same position of each of `parts` equal parts. @returns the first part */
+  /**
+   * Couples the indices at the same position of each of `parts` equal parts.
+   * @returns the first part
+   */
   coupleParts(axis: Axis | undefined, parts: number): Axis | undefined {
     if (axis === undefined || parts === 1) return axis;
     const size = axis.length / parts;

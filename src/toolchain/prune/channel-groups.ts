@@ -1,5 +1,6 @@
-// Channel groups: collects the channels that the same layers produce, so that one ranking applies to all of them. A chain of
-// residual blocks is one group, because Add couples its layers channel by channel.
+// Channel groups: collects the channels that the same layers produce, so that one ranking applies
+// to all of them. A chain of residual blocks is one group, because Add couples its layers channel
+// by channel.
 
 import { displayNameOf } from "../onnx/nodes.ts";
 import type { Layer } from "./propagation-rule.ts";
@@ -9,7 +10,10 @@ export interface ChannelGroup {
   /** Name of the first layer, with a number if it is taken. */
   readonly name: string;
   readonly layers: readonly Layer[];
-  /** Representatives of coupled channels. A unit has one channel of each layer, or several if a convolution has groups. */
+  /**
+   * Representatives of coupled channels. A unit has one channel of each layer, or several if a
+   * convolution has groups.
+   */
   readonly units: readonly number[];
   /** Distinct numbers of channels that a unit has in a tensor. */
   readonly channelsPerUnit: readonly number[];
@@ -39,7 +43,8 @@ export function findChannelGroups({ coupling, layers, nonEmptyAxes }: ChannelTra
       if (axisCounts.has(root)) layersByRoot.set(root, [...(layersByRoot.get(root) ?? []), layer]);
   });
 
-  // Units with the same signature lie in the same axes, so that the rest of a group is a known part of each axis.
+  // Units with the same signature lie in the same axes, so that the rest of a group is a known part
+  // of each axis.
   const signatureOf = (root: number) =>
     [...(axisCounts.get(root) ?? [])].map(([axis, count]) => `${axis}*${count}`).join(" ");
   const nameCounts = new Map<string, number>();

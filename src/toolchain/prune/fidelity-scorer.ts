@@ -6,7 +6,8 @@ import type { InputSamples } from "../quantize/capture-activations.ts";
 import type { ModelScorer } from "./sensitivity.ts";
 
 /**
- * The score is 1 - max √(Σ difference² / Σ original²) over the outputs, and 1 for identical outputs.
+ * The score is 1 - max √(Σ difference² / Σ original²) over the outputs, and 1 for identical
+ * outputs.
  * @throws session_failed
  */
 export async function createFidelityScorer(

@@ -1,4 +1,5 @@
-// Computes a graph's cost by layer: parameters, bytes, and multiply-accumulate operations (MACs) of one request.
+// Computes a graph's cost by layer: parameters, bytes, and multiply-accumulate operations (MACs) of
+// one request.
 
 import { readConstantTensor } from "../onnx/constants.ts";
 import { readIntAttribute } from "../onnx/graph-queries.ts";
@@ -13,14 +14,16 @@ import type { TensorShapes } from "./measure-shapes.ts";
 export interface LayerCost {
   readonly layer: string;
   readonly op: string;
-  /** Number of values in the layer's constants, without constants that an earlier layer reads too. */
+  /**
+   * Number of values in the layer's constants, without constants that an earlier layer reads too.
+   */
   readonly parameters: number;
   readonly bytes: number;
   /** Number of FP32 parameters that are 0. */
   readonly zeros: number;
   /**
-   * MACs of convolutions and matrix products, 0 for other simple operators. Null if shapes are unknown, and for composite
-   * operators such as recurrent ones.
+   * MACs of convolutions and matrix products, 0 for other simple operators. Null if shapes are
+   * unknown, and for composite operators such as recurrent ones.
    */
   readonly macs: number | null;
 }
@@ -69,7 +72,10 @@ export function sumLayerCosts(layers: readonly LayerCost[]): GraphCost {
 
 export type DimsLookup = (value: Value | undefined) => readonly number[] | undefined;
 
-/** Computes the cost that the graph would have with other tensor sizes, for example without some channels. */
+/**
+ * Computes the cost that the graph would have with other tensor sizes, for example without some
+ * channels.
+ */
 export function computeGraphCost(table: ValueTable, dimsOf: DimsLookup): GraphCost {
   const seen = new Set<Value>();
   let [parameters, bytes, macs] = [0, 0, 0];

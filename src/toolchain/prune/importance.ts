@@ -6,16 +6,16 @@ import type { Layer } from "./propagation-rule.ts";
 import type { ChannelTrace } from "./trace-channels.ts";
 
 /**
- * Criteria: `l1` and `l2` are norms of a channel's filter (Li et al. 2017, "Pruning Filters for Efficient ConvNets"). `gamma`
- * is the absolute scale in BatchNormalization (Liu et al. 2017, "Learning Efficient Convolutional Networks through Network
- * Slimming").
+ * Criteria: `l1` and `l2` are norms of a channel's filter (Li et al. 2017, "Pruning Filters for
+ * Efficient ConvNets"). `gamma` is the absolute scale in BatchNormalization (Liu et al. 2017,
+ * "Learning Efficient Convolutional Networks through Network Slimming").
  */
 export const IMPORTANCE_CRITERIA = ["l1", "l2", "gamma"] as const;
 export type ImportanceCriterion = (typeof IMPORTANCE_CRITERIA)[number];
 
 /**
- * Scores are normalized to a mean of 1 for each layer, so that layers of any size have the same weight in and between groups.
- * A unit whose weights are all 0 has the score 0.
+ * Scores are normalized to a mean of 1 for each layer, so that layers of any size have the same
+ * weight in and between groups. A unit whose weights are all 0 has the score 0.
  * @returns scores in the order of the units; undefined for `gamma` without a BatchNormalization
  */
 export function scoreImportance(

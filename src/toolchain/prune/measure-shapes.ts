@@ -1,5 +1,6 @@
-// Measures the shapes of a graph's tensors: one run returns the shape of every value as an additional output. Unlike shape
-// inference, a measurement covers any operator, and shapes that depend on the input.
+// Measures the shapes of a graph's tensors: one run returns the shape of every value as an
+// additional output. Unlike shape inference, a measurement covers any operator, and shapes that
+// depend on the input.
 
 import { create } from "@bufbuild/protobuf";
 import type { NamedTensors } from "../../core/tensor.ts";

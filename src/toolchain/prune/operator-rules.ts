@@ -1,5 +1,5 @@
-// Propagation rules of operators: couples the axes of inputs and outputs with the same indices, and freezes axes that cannot
-// lose any. An operator without a rule freezes all channels that reach it.
+// Propagation rules of operators: couples the axes of inputs and outputs with the same indices, and
+// freezes axes that cannot lose any. An operator without a rule freezes all channels that reach it.
 
 import { readIntAttribute } from "../onnx/graph-queries.ts";
 import { domainOf } from "../onnx/nodes.ts";

@@ -1,5 +1,6 @@
-// Plans the pruning ratio of each part within a budget. A greedy search takes the step with the smallest loss of score for
-// the saving. It assumes that losses add up, which is only approximately true, so the result must be evaluated.
+// Plans the pruning ratio of each part within a budget. A greedy search takes the step with the
+// smallest loss of score for the saving. It assumes that losses add up, which is only approximately
+// true, so the result must be evaluated.
 
 import { toolchainErrors } from "../errors.ts";
 import type { PartSensitivity, PruningSensitivity, PruningTarget } from "./sensitivity.ts";

@@ -36,7 +36,10 @@ export interface RuleContext {
   readonly coupling: ChannelCoupling;
   readonly inputShapes: readonly (readonly number[] | undefined)[];
   readonly outputShapes: readonly (readonly number[] | undefined)[];
-  /** Returns the axes of an input and makes the rule responsible for them. Unclaimed inputs are frozen. */
+  /**
+   * Returns the axes of an input and makes the rule responsible for them. Unclaimed inputs are
+   * frozen.
+   */
   claimInput(position: number): Axes | undefined;
   /** Returns the sizes in a shape input and makes the rule responsible for them. */
   claimShapeTensor(position: number): readonly ShapeElement[] | undefined;
@@ -51,5 +54,8 @@ export interface RuleContext {
   onRemoval(rewrite: Rewrite): void;
 }
 
-/** @returns the axes of the node's outputs; undefined if the rule does not cover this use of the operator */
+/**
+ * @returns the axes of the node's outputs; undefined if the rule does not cover this use of the
+ *   operator
+ */
 export type PropagationRule = (step: RuleContext) => readonly Axes[] | undefined;

@@ -1,4 +1,5 @@
-// Structured pruning: removes whole channels from the graph, which saves computation in any runtime.
+// Structured pruning: removes whole channels from the graph, which saves computation in any
+// runtime.
 
 import { toolchainErrors } from "../errors.ts";
 import type { Model } from "../onnx/model-file.ts";
@@ -14,7 +15,10 @@ import { type ChannelTrace, traceChannels } from "./trace-channels.ts";
 export interface ChannelPrunerOptions {
   /** Default: `l1`. */
   readonly importance?: ImportanceCriterion;
-  /** The remaining channels of a group are a multiple of this, for SIMD. Default: 8. Smaller groups are not pruned. */
+  /**
+   * The remaining channels of a group are a multiple of this, for SIMD. Default: 8. Smaller groups
+   * are not pruned.
+   */
   readonly multiple?: number;
 }
 
@@ -105,7 +109,10 @@ export class ChannelPruner {
     );
   }
 
-  /** Selects units by one threshold for all groups, so that the least important groups lose the most. */
+  /**
+   * Selects units by one threshold for all groups, so that the least important groups lose the
+   * most.
+   */
   selectUnitsGlobally(ratio: number): ReadonlySet<number> {
     resolveRatios(this.groups, ratio);
     const units = this.#ranked
@@ -120,7 +127,10 @@ export class ChannelPruner {
     );
   }
 
-  /** Selects units whose weights are all 0, regardless of the multiple. At least one unit of a group remains. */
+  /**
+   * Selects units whose weights are all 0, regardless of the multiple. At least one unit of a group
+   * remains.
+   */
   selectZeroUnits(): ReadonlySet<number> {
     return new Set(
       this.#ranked.flatMap(({ order, scores }) =>
@@ -188,7 +198,10 @@ function rankUnits(group: ChannelGroup, scores: Float64Array): RankedGroup {
 const greatestCommonDivisor = (a: number, b: number): number =>
   b === 0 ? a : greatestCommonDivisor(b, a % b);
 
-/** The ratio applies to each group; with the scope `model`, one threshold applies to all groups together. */
+/**
+ * The ratio applies to each group; with the scope `model`, one threshold applies to all groups
+ * together.
+ */
 export type PruneChannelsOptions = ChannelPrunerOptions &
   (
     | { readonly scope?: "group"; readonly ratio: PruningRatios }

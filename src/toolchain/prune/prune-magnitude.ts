@@ -1,6 +1,6 @@
-// Unstructured pruning: sets the smallest weights to 0 (Han et al. 2015, "Learning both Weights and Connections for Efficient
-// Neural Networks"). The file keeps its size but compresses better, which shortens downloads. Inference is not faster, because
-// ONNX Runtime has no sparse kernels.
+// Unstructured pruning: sets the smallest weights to 0 (Han et al. 2015, "Learning both Weights and
+// Connections for Efficient Neural Networks"). The file keeps its size but compresses better, which
+// shortens downloads. Inference is not faster, because ONNX Runtime has no sparse kernels.
 
 import { toolchainErrors } from "../errors.ts";
 import type { Model } from "../onnx/model-file.ts";
@@ -12,10 +12,10 @@ import { countToPrune, resolveRatios, type PruningRatios } from "./ratios.ts";
 import { editableTensorOf } from "./trace-channels.ts";
 
 /**
- * The ratio is a share of all weights, including those that are 0 already. The scope `model` applies one threshold to all
- * layers. It compares a weight's square with the sum of the remaining squares of its layer (Lee et al. 2021, "Layer-Adaptive
- * Sparsity for the Magnitude-Based Pruning", LAMP). A threshold on the magnitude alone would
- * remove all weights of a layer with small ones.
+ * The ratio is a share of all weights, including those that are 0 already. The scope `model`
+ * applies one threshold to all layers. It compares a weight's square with the sum of the remaining
+ * squares of its layer (Lee et al. 2021, "Layer-Adaptive Sparsity for the Magnitude-Based Pruning",
+ * LAMP). A threshold on the magnitude alone would remove all weights of a layer with small ones.
  */
 export type MagnitudePruningOptions =
   | { readonly scope?: "layer"; readonly ratio: PruningRatios }
@@ -64,7 +64,10 @@ export function pruneByMagnitude(
 export const listWeightedLayers = (model: Model): string[] =>
   findWeightedLayers(model).map(({ layer }) => layer);
 
-/** Computes the bytes of the weights that remain, as if no weight was 0 before. @throws nothing_to_prune, invalid_pruning */
+/**
+ * Computes the bytes of the weights that remain, as if no weight was 0 before.
+ * @throws nothing_to_prune, invalid_pruning
+ */
 export function computeNonZeroBytes(model: Model, ratio: PruningRatios): number {
   const layers = findWeightedLayers(model).map(({ layer, tensor }) => ({
     layer,

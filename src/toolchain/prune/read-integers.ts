@@ -1,4 +1,5 @@
-// Reads whole numbers such as axes from a node's attributes or constant inputs, for propagation rules.
+// Reads whole numbers such as axes from a node's attributes or constant inputs, for propagation
+// rules.
 
 import { findAttribute } from "../onnx/nodes.ts";
 import { readInt64s } from "./shape-tensor.ts";

@@ -1,8 +1,11 @@
-// Maps axes through operators that change a tensor's shape but not its order: Reshape, Flatten, Squeeze, Unsqueeze.
+// Maps axes through operators that change a tensor's shape but not its order: Reshape, Flatten,
+// Squeeze, Unsqueeze.
 
 import type { Axes, Axis, ChannelCoupling } from "./channel-coupling.ts";
 
-/** @param reason freeze reason of axes that are split or merged in a way that channels cannot follow */
+/**
+ * @param reason freeze reason of axes that are split or merged in a way that channels cannot follow
+ */
 export function reshapeAxes(
   coupling: ChannelCoupling,
   axes: Axes,
@@ -42,8 +45,8 @@ function alignSegments(before: readonly number[], after: readonly number[]): Seg
 }
 
 /**
- * Merges axes. Each index of the one prunable axis becomes several indices, which are removed together. With two prunable
- * axes, the origin of an index is ambiguous, so both are frozen.
+ * Merges axes. Each index of the one prunable axis becomes several indices, which are removed
+ * together. With two prunable axes, the origin of an index is ambiguous, so both are frozen.
  */
 function mergeAxes(
   coupling: ChannelCoupling,
@@ -67,8 +70,8 @@ function mergeAxes(
 }
 
 /**
- * Splits an axis into blocks. If the indices of each block are coupled, the blocks are channels. Otherwise the positions in a
- * block are channels, and the blocks are coupled.
+ * Splits an axis into blocks. If the indices of each block are coupled, the blocks are channels.
+ * Otherwise the positions in a block are channels, and the blocks are coupled.
  */
 function splitAxis(
   coupling: ChannelCoupling,

@@ -1,4 +1,5 @@
-// Measures the pruning sensitivity of a graph: prunes each part alone at several ratios and scores each result.
+// Measures the pruning sensitivity of a graph: prunes each part alone at several ratios and scores
+// each result.
 
 import { type Model, parseModel, serializeModel } from "../onnx/model-file.ts";
 import { type ChannelPrunerOptions, ChannelPruner } from "./prune-channels.ts";
@@ -37,7 +38,10 @@ export function createChannelTarget(
   };
 }
 
-/** The cost is the size of the nonzero weights in bytes, which approximates a compressed file. @throws nothing_to_prune */
+/**
+ * The cost is the size of the nonzero weights in bytes, which approximates a compressed file.
+ * @throws nothing_to_prune
+ */
 export function createMagnitudeTarget(bytes: Uint8Array): PruningTarget {
   const original = parseModel(bytes);
   return {
@@ -80,7 +84,9 @@ export interface MeasureSensitivityOptions {
 
 export const DEFAULT_RATIOS = [0.1, 0.3, 0.5, 0.7] as const;
 
-/** Scores ratios with the same cost only once. Rounding to a multiple makes such ratios frequent. */
+/**
+ * Scores ratios with the same cost only once. Rounding to a multiple makes such ratios frequent.
+ */
 export async function measureSensitivity(
   target: PruningTarget,
   scoreModel: ModelScorer,

@@ -1,4 +1,5 @@
-// Propagation rules of operators that only move elements: Reshape, Transpose, Concat, Split, Gather, Slice, Resize.
+// Propagation rules of operators that only move elements: Reshape, Transpose, Concat, Split,
+// Gather, Slice, Resize.
 
 import { create } from "@bufbuild/protobuf";
 import { readIntAttribute } from "../onnx/graph-queries.ts";
@@ -104,7 +105,10 @@ function gather(step: RuleContext): Axes[] | undefined {
   return [[...x.slice(0, gatherAxis), ...indices, ...x.slice(gatherAxis + 1)]];
 }
 
-/** Rule for operators that resize axes. Axes of unchanged size keep their indices, and all others are frozen. */
+/**
+ * Rule for operators that resize axes. Axes of unchanged size keep their indices, and all others
+ * are frozen.
+ */
 function resizeAxes(step: RuleContext): Axes[] | undefined {
   const x = step.claimInput(0);
   const [[before = []], [after = []]] = [step.inputShapes, step.outputShapes];

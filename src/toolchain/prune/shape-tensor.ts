@@ -1,5 +1,5 @@
-// Shape tensors: follows the sizes that operators such as Reshape read. They are constants, or come from other tensors'
-// shapes by a few operators, like the export of `x.view(x.size(0), -1)`.
+// Shape tensors: follows the sizes that operators such as Reshape read. They are constants, or come
+// from other tensors' shapes by a few operators, like the export of `x.view(x.size(0), -1)`.
 
 import { readIntAttribute } from "../onnx/graph-queries.ts";
 import type { NodeProto, TensorProto } from "../onnx/proto/onnx_pb.js";

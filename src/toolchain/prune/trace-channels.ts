@@ -1,5 +1,5 @@
-// Traces channels from their producers to their last readers through the whole graph. The trace contains the channels that
-// are removed together, the frozen channels and the reasons.
+// Traces channels from their producers to their last readers through the whole graph. The trace
+// contains the channels that are removed together, the frozen channels and the reasons.
 
 import { toolchainErrors } from "../errors.ts";
 import { readConstantTensor } from "../onnx/constants.ts";
@@ -37,7 +37,10 @@ export interface ChannelTrace {
   readonly rewrites: readonly Rewrite[];
 }
 
-/** Sorts the model's nodes topologically. @throws nothing_to_prune for an opset that is too old, invalid_model_file */
+/**
+ * Sorts the model's nodes topologically.
+ * @throws nothing_to_prune for an opset that is too old, invalid_model_file
+ */
 export function traceChannels(model: Model, shapes: TensorShapes): ChannelTrace {
   const opset = opsetsOf(model).get("") ?? 0;
   if (opset < MIN_OPSET)
@@ -216,7 +219,10 @@ class ChannelTracer implements ChannelTrace {
   }
 }
 
-/** Returns a constant that can be edited: an initializer or a Constant's tensor, with elements of whole bytes. */
+/**
+ * Returns a constant that can be edited: an initializer or a Constant's tensor, with elements of
+ * whole bytes.
+ */
 export function editableTensorOf(value: Value | undefined): TensorProto | undefined {
   const tensor = readConstantTensor(value);
   const datatype = tensor && datatypeOf(elementTypeOf(tensor.dataType) ?? "");

@@ -1,4 +1,5 @@
-// Renders a calibration as one self-contained HTML page: reliability diagrams, risk and coverage, accuracy and latency.
+// Renders a calibration as one self-contained HTML page: reliability diagrams, risk and coverage,
+// accuracy and latency.
 
 import { computeAxisScale, type AxisScale } from "../../core/axis-scale.ts";
 import type { CalibrationCurves, ReliabilityDiagram } from "../calibrate/calibration-curves.ts";

@@ -1,4 +1,5 @@
-// Renders a report as one self-contained HTML page without scripts: text, tables, and plots with their legends.
+// Renders a report as one self-contained HTML page without scripts: text, tables, and plots with
+// their legends.
 
 import { escapeXml, type Plot, type PlotSeries, renderSvgPlot } from "./svg-plot.ts";
 
@@ -42,7 +43,10 @@ ${plots.map((plot) => `<figure><h2>${escapeXml(plot.title)}</h2>${renderSvgPlot(
 const renderLegend = ({ name, color, kind }: PlotSeries) =>
   `<span class="key ${kind} color-${color}">${escapeXml(name)}</span>`;
 
-/** The colors are distinct for red-green color-blind readers, and each kind of series has its own shape. */
+/**
+ * The colors are distinct for red-green color-blind readers, and each kind of series has its own
+ * shape.
+ */
 const STYLE = `
 :root { color-scheme: light dark; --ground: #fff; --text: #1b1f24; --quiet: #d0d7de; --c0: #6e7781; --c1: #b35900; --c2: #0969da; --c3: #8250df; }
 @media (prefers-color-scheme: dark) { :root { --ground: #0d1117; --text: #e6edf3; --quiet: #30363d; --c0: #8b949e; --c1: #f0883e; --c2: #58a6ff; --c3: #bc8cff; } }

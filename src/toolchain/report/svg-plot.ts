@@ -1,4 +1,5 @@
-// Renders a plot as SVG without scripts: lines and points over two axes. The page defines the colors (report-page.ts).
+// Renders a plot as SVG without scripts: lines and points over two axes. The page defines the
+// colors (report-page.ts).
 
 export interface PlotSeries {
   readonly name: string;

@@ -1,5 +1,5 @@
-// Optimizer: Adam with decoupled weight decay. Sources: Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization";
-// Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization".
+// Optimizer: Adam with decoupled weight decay. Sources: Kingma and Ba 2015, "Adam: A Method for
+// Stochastic Optimization"; Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization".
 
 const [BETA1, BETA2, EPSILON] = [0.9, 0.999, 1e-8];
 

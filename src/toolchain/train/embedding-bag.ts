@@ -1,5 +1,5 @@
-// Embedding bag: sums the embeddings of a text's features and divides by the square root of their number. It is the first
-// layer of students on hashed n-grams.
+// Embedding bag: sums the embeddings of a text's features and divides by the square root of their
+// number. It is the first layer of students on hashed n-grams.
 
 import { Adam } from "./adam.ts";
 import { fakeQuantizeColumns } from "./fake-quantize.ts";
@@ -36,7 +36,9 @@ export function randomEmbeddings(
 }
 
 export interface EmbeddingBagOptions {
-  /** Probability that a feature is dropped. If every feature of a sample would be dropped, all stay. */
+  /**
+   * Probability that a feature is dropped. If every feature of a sample would be dropped, all stay.
+   */
   readonly dropout?: number | undefined;
   /** Rounds the table to INT8 with one scale for each column, as quantization will. */
   readonly isFakeQuantized?: boolean | undefined;
@@ -128,7 +130,10 @@ function sumEmbeddings(
   }
 }
 
-/** Distributes the gradient of the rows over the embeddings that were summed. The padding row gets none. */
+/**
+ * Distributes the gradient of the rows over the embeddings that were summed. The padding row gets
+ * none.
+ */
 function spreadGradient(
   { ids, ends }: BagBatch,
   gradient: Float32Array,

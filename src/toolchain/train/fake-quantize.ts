@@ -1,14 +1,20 @@
-// Fake quantization: rounds FP32 weights to the steps of INT8, so that training adapts to the rounding. Source: Jacob et
-// al. 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference". Gradients ignore
-// the rounding (straight-through estimator, Bengio et al. 2013).
+// Fake quantization: rounds FP32 weights to the steps of INT8, so that training adapts to the
+// rounding. Source: Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient
+// Integer-Arithmetic-Only Inference". Gradients ignore the rounding (straight-through estimator,
+// Bengio et al. 2013).
 
-/** Number of steps from 0 to the largest weight in symmetric INT8 (quantize/quantization-scheme.ts). */
+/**
+ * Number of steps from 0 to the largest weight in symmetric INT8 (quantize/quantization-scheme.ts).
+ */
 export const WEIGHT_QUANT_MAX = 127;
 
 /** Smallest normal FP32 number. */
 const MIN_SCALE = 2 ** -126;
 
-/** @param matrix [n, columns] @param into receives the matrix, each column rounded to its own INT8 steps */
+/**
+ * @param matrix [n, columns]
+ * @param into receives the matrix, each column rounded to its own INT8 steps
+ */
 export function fakeQuantizeColumns(
   matrix: Float32Array,
   columns: number,

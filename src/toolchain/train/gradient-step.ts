@@ -1,6 +1,7 @@
-// Computes loss and gradients of dense layers on one batch. @jax-js/jax differentiates automatically and compiles to
-// WebAssembly. It reaches 12 GMAC/s on one core, and machines with fused multiply-add give the same bits. Alternatives:
-// JavaScript loops reach 1.2 GMAC/s, the last release of TensorFlow.js is of 2024, and onnxruntime-training is not on npm.
+// Computes loss and gradients of dense layers on one batch. @jax-js/jax differentiates
+// automatically and compiles to WebAssembly. It reaches 12 GMAC/s on one core, and machines with
+// fused multiply-add give the same bits. Alternatives: JavaScript loops reach 1.2 GMAC/s, the last
+// release of TensorFlow.js is of 2024, and onnxruntime-training is not on npm.
 
 import { defaultDevice, init, jit, lax, nn, numpy as np, valueAndGrad } from "@jax-js/jax";
 import { WEIGHT_QUANT_MAX } from "./fake-quantize.ts";
@@ -9,9 +10,15 @@ import type { DenseLayer } from "./dense-layers.ts";
 export interface GradientStepOptions {
   /** Number of rows in a batch. */
   readonly batchSize: number;
-  /** `cross-entropy` trains logits on target probabilities; `squares` trains outputs on target values. */
+  /**
+   * `cross-entropy` trains logits on target probabilities; `squares` trains outputs on target
+   * values.
+   */
   readonly loss: "cross-entropy" | "squares";
-  /** Divides the logits in the soft loss, which is multiplied by the temperature's square (Hinton et al. 2015). */
+  /**
+   * Divides the logits in the soft loss, which is multiplied by the temperature's square (Hinton et
+   * al. 2015).
+   */
   readonly temperature: number;
   /** Range of each layer's input; present for quantization-aware training (fake-quantize.ts). */
   readonly activationRanges?: readonly ActivationRange[] | undefined;
@@ -30,7 +37,10 @@ export interface BatchInputs {
   readonly rows: Float32Array;
   /** [batch, outputs]; each row is multiplied by its sample's weight. */
   readonly softTargets: Float32Array;
-  /** [batch, outputs]; weighted one-hot labels. Their loss has no temperature, and only `cross-entropy` uses them. */
+  /**
+   * [batch, outputs]; weighted one-hot labels. Their loss has no temperature, and only
+   * `cross-entropy` uses them.
+   */
   readonly hardTargets: Float32Array;
   /** [batch, hidden]; factors of the last hidden layer's units. */
   readonly dropoutMask: Float32Array;

@@ -1,5 +1,5 @@
-// Input layer: turns a sample into the row of numbers that the first dense layer reads. It passes fixed rows on, or it
-// computes trainable embeddings (embedding-bag.ts).
+// Input layer: turns a sample into the row of numbers that the first dense layer reads. It passes
+// fixed rows on, or it computes trainable embeddings (embedding-bag.ts).
 
 export interface InputLayer {
   readonly sampleCount: number;
@@ -7,7 +7,10 @@ export interface InputLayer {
   readonly width: number;
   /** Writes the samples' rows into `rows` consecutively. Dropout draws from `random`. */
   forward(samples: Uint32Array, rows: Float32Array, random: () => number): void;
-  /** Updates the parameters. @param gradient loss gradient with respect to the rows that `forward` wrote last */
+  /**
+   * Updates the parameters.
+   * @param gradient loss gradient with respect to the rows that `forward` wrote last
+   */
   backward?(gradient: Float32Array, learningRate: number): void;
 }
 

@@ -1,4 +1,5 @@
-// Standardization: scales features to mean 0 and standard deviation 1 for training, and folds that scaling into a layer.
+// Standardization: scales features to mean 0 and standard deviation 1 for training, and folds that
+// scaling into a layer.
 
 import type { DenseLayer } from "./dense-layers.ts";
 

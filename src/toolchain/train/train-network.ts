@@ -1,5 +1,6 @@
-// Trains dense layers and their input layer on soft targets and labels. It uses shuffled mini-batches, Adam, and a learning
-// rate with warm-up and cosine decay. The same seed gives the same weights.
+// Trains dense layers and their input layer on soft targets and labels. It uses shuffled
+// mini-batches, Adam, and a learning rate with warm-up and cosine decay. The same seed gives the
+// same weights.
 
 import { seededRandom, shuffle } from "../seeded-random.ts";
 import { Adam } from "./adam.ts";
@@ -8,10 +9,16 @@ import type { InputLayer } from "./input-layer.ts";
 import type { DenseLayer } from "./dense-layers.ts";
 
 export interface TrainTargets {
-  /** [n, outputs]; probabilities softened by the temperature, or target values for the loss `squares`. */
+  /**
+   * [n, outputs]; probabilities softened by the temperature, or target values for the loss
+   * `squares`.
+   */
   readonly softTargets: Float32Array;
   readonly outputs: number;
-  /** One label for each sample, or -1. For labeled samples, the soft target has weight `alpha` and the label 1 - `alpha`. */
+  /**
+   * One label for each sample, or -1. For labeled samples, the soft target has weight `alpha` and
+   * the label 1 - `alpha`.
+   */
   readonly labels?: Int32Array | undefined;
 }
 
@@ -28,7 +35,10 @@ export interface TrainOptions {
   /** Temperature of the soft targets. */
   readonly temperature?: number | undefined;
   readonly alpha?: number | undefined;
-  /** Range of each layer's input. Their presence turns on training with INT8 weights and UINT8 inputs (fake-quantize.ts). */
+  /**
+   * Range of each layer's input. Their presence turns on training with INT8 weights and UINT8
+   * inputs (fake-quantize.ts).
+   */
   readonly activationRanges?: readonly ActivationRange[] | undefined;
   readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
 }
@@ -139,7 +149,9 @@ function drawDropoutMask(mask: Float32Array, dropout: number, random: () => numb
     mask[unit] = random() < dropout ? 0 : 1 / (1 - dropout);
 }
 
-/** Fills the last batch from the front of the order, so that one compiled step serves every batch. */
+/**
+ * Fills the last batch from the front of the order, so that one compiled step serves every batch.
+ */
 function takeBatch(order: Uint32Array, start: number, batchSize: number): Uint32Array {
   return start + batchSize <= order.length
     ? order.subarray(start, start + batchSize)

@@ -1,4 +1,5 @@
-// Builds a tier of a small convolutional classifier: candidates are made, evaluated in onnxruntime-node and compared.
+// Builds a tier of a small convolutional classifier: candidates are made, evaluated in
+// onnxruntime-node and compared.
 import { beforeAll, describe, expect, it } from "vitest";
 import type { EncodedSample } from "../../../src/toolchain/evaluate/evaluation-set.ts";
 import { createNodeRunner } from "../../../src/toolchain/evaluate/node-runner.ts";

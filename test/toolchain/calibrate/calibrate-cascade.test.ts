@@ -157,7 +157,8 @@ describe("fitCalibration", () => {
   });
 
   it("selects isotonic regression if a temperature cannot help", () => {
-    // Half of the answers have a confidence and an accuracy of 0.99. The others have 0.6 and 0.05, which is less than chance.
+    // Half of the answers have a confidence and an accuracy of 0.99. The others have 0.6 and 0.05,
+    // which is less than chance.
     const miscalibrated = Array.from({ length: 1_200 }, (_, index) => {
       const [logit, isCorrect] =
         index % 2 === 0

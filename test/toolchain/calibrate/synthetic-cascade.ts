@@ -9,7 +9,10 @@ import { createRandom } from "../../bench/lib/random.ts";
 
 export const LABELS = ["a", "b", "c"];
 
-/** @param sharpness accuracy of each tier, higher is better; all tiers are overconfident with a temperature of 2 */
+/**
+ * @param sharpness accuracy of each tier, higher is better; all tiers are overconfident with a
+ *   temperature of 2
+ */
 export function createSyntheticCascade(
   samples: number,
   sharpness: readonly number[],
@@ -23,7 +26,8 @@ export function createSyntheticCascade(
     profile: { cost: 10 ** position, meanMs: 10 ** position, p99Ms: 2 * 10 ** position },
     outputs: groundTruth.map((label) => {
       const evidence = sharp * next();
-      // -log(-log u) is Gumbel noise, with which the maximum is the true label with its softmax probability.
+      // -log(-log u) is Gumbel noise, with which the maximum is the true label with its softmax
+      // probability.
       const logits = LABELS.map(
         (candidate) =>
           2 * ((candidate === label ? evidence : 0) - Math.log(-Math.log(Math.max(1e-9, next())))),

@@ -18,7 +18,10 @@ const random = seededRandom(1);
 const randomNumbers = (count: number) =>
   Float32Array.from({ length: count }, () => 2 * random() - 1);
 
-/** Creates a random network with far more units than a student has. It expects a second column that is 1000 times larger. */
+/**
+ * Creates a random network with far more units than a student has. It expects a second column that
+ * is 1000 times larger.
+ */
 function createTeacher(rows: number | string): Uint8Array {
   const weights = randomNumbers(WIDTH * HIDDEN).map((weight, index) =>
     Math.floor(index / HIDDEN) === 1 ? weight / 1_000 : weight,

@@ -1,4 +1,5 @@
-// Distills a tier of the toy model and inserts the student into the project, with real training, quantization and evaluation.
+// Distills a tier of the toy model and inserts the student into the project, with real training,
+// quantization and evaluation.
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -8,7 +8,10 @@ const row = (logits: readonly number[], label: number): LabeledLogits => ({
   logits: Float32Array.from(logits),
   label,
 });
-/** In-scope samples from unsure to sure, and out-of-scope samples that are less sure than most of them. */
+/**
+ * In-scope samples from unsure to sure, and out-of-scope samples that are less sure than most of
+ * them.
+ */
 const inScope = Array.from({ length: 200 }, (_, index) =>
   index % 2 === 0 ? row([3 + index / 50, 0], 0) : row([0, 3 + index / 50], 1),
 );

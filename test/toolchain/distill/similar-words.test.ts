@@ -3,7 +3,10 @@ import { findSimilarWords } from "../../../src/toolchain/distill/similar-words.t
 import type { Teacher } from "../../../src/toolchain/distill/teacher.ts";
 import type { TextInput } from "../../../src/tasks/task.ts";
 
-/** Logits by word: towns have a large first logit, fruits a large second one, and function words a large third one. */
+/**
+ * Logits by word: towns have a large first logit, fruits a large second one, and function words a
+ * large third one.
+ */
 const LOGITS_BY_WORD: Readonly<Record<string, readonly number[]>> = {
   rome: [9, 1, 5],
   paris: [8, 1, 5],

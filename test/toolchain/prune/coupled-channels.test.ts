@@ -170,7 +170,8 @@ describe("grouped convolutions", () => {
       { channels: 4, removed: 2 },
       { channels: 4, removed: 2 },
     ]);
-    // In the first layer, channels 0 and 2 have the largest sum. In the second, both pairs are equal, and the first is removed.
+    // In the first layer, channels 0 and 2 have the largest sum. In the second, both pairs are
+    // equal, and the first is removed.
     expect(constantsOf(after)["w"]?.data).toEqual([9, 9, 2, 2]);
     expect(dimsOf(after)).toEqual({ w: [2, 2, 1, 1], v: [2, 1, 1, 1], u: [1, 2, 1, 1] });
     expect(findAttribute(after.graph.node[1] ?? node("A b -> c"), "group")?.i).toBe(2n);

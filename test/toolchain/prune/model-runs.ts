@@ -10,7 +10,10 @@ export const runtime = createNativeRuntime({ intraOpThreads: 1 });
 
 export const cloneModel = (model: Model): Model => parseModel(serializeModel(model));
 
-/** Creates the inputs of a request with batch size 1, and of a larger batch if the model supports it. */
+/**
+ * Creates the inputs of a request with batch size 1, and of a larger batch if the model supports
+ * it.
+ */
 export async function createInputs(model: Model): Promise<NamedTensors[]> {
   const session = await runtime.createSession(serializeModel(model));
   const { inputs } = session;
@@ -37,7 +40,10 @@ export async function runModel(
   }
 }
 
-/** Returns the largest difference of two models' outputs, relative to the largest value; infinite for different shapes. */
+/**
+ * Returns the largest difference of two models' outputs, relative to the largest value; infinite
+ * for different shapes.
+ */
 export async function measureDifference(before: Model, after: Model): Promise<number> {
   const inputs = await createInputs(before);
   const [expected, actual] = [await runModel(before, inputs), await runModel(after, inputs)];

@@ -1,4 +1,5 @@
-// Channel pruning of chains: the selection of channels, and the constants and shapes that follow from it.
+// Channel pruning of chains: the selection of channels, and the constants and shapes that follow
+// from it.
 import { describe, expect, it } from "vitest";
 import type { Model } from "../../../src/toolchain/onnx/model-file.ts";
 import { floatTensor, node } from "../onnx/model-builders.ts";

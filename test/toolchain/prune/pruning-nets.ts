@@ -33,7 +33,10 @@ export interface NetParts {
 export const net = (parts: NetParts): Model =>
   model({ inputs: ["x: float [N, 2, 4, 4]"], outputs: ["y: float [N, K, H, W]"], ...parts });
 
-/** Prunes a copy, to any number of channels unless `options` differ, and checks that the result runs. */
+/**
+ * Prunes a copy, to any number of channels unless `options` differ, and checks that the result
+ * runs.
+ */
 export async function prune(original: Model, options: PruneChannelsOptions = { ratio: 0.5 }) {
   const after = cloneModel(original);
   const report = pruneChannels(after, await measureModelShapes(original), {

@@ -1,5 +1,6 @@
-// Builds convolutional networks from a list of choices. In every layer, the channels 1, 4, 7 and so on are zero. This applies to
-// weights, biases and normalizations, so that about half of the coupled channels are zero together.
+// Builds convolutional networks from a list of choices. In every layer, the channels 1, 4, 7 and so
+// on are zero. This applies to weights, biases and normalizations, so that about half of the
+// coupled channels are zero together.
 import type { Model } from "../../../src/toolchain/onnx/model-file.ts";
 import { makeIntAttribute } from "../../../src/toolchain/onnx/nodes.ts";
 import type { NodeProto, TensorProto } from "../../../src/toolchain/onnx/proto/onnx_pb.js";

@@ -1,4 +1,5 @@
-// Channel pruning of random networks: removing zero channels has no effect, and every pruned network runs.
+// Channel pruning of random networks: removing zero channels has no effect, and every pruned
+// network runs.
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { ChannelPruner, pruneChannels } from "../../../src/toolchain/prune/prune-channels.ts";

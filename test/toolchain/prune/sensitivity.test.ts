@@ -1,4 +1,5 @@
-// Pruning sensitivities and the plans made from them, with a fake scorer of known sensitivity and on a real network.
+// Pruning sensitivities and the plans made from them, with a fake scorer of known sensitivity and
+// on a real network.
 import { describe, expect, it } from "vitest";
 import { parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { createFidelityScorer } from "../../../src/toolchain/prune/fidelity-scorer.ts";
@@ -13,7 +14,10 @@ import {
 import { createAlexNet } from "../../bench/lib/alexnet.ts";
 import { createInputs, runtime, measureModelShapes } from "./model-runs.ts";
 
-/** Creates a target whose parts cost 100 each. A part's loss is its sensitivity times the ratio, and the "graph" is the ratios. */
+/**
+ * Creates a target whose parts cost 100 each. A part's loss is its sensitivity times the ratio, and
+ * the "graph" is the ratios.
+ */
 function createFakeTarget(sensitivities: Readonly<Record<string, number>>) {
   const byName = (ratios: PruningRatios) =>
     typeof ratios === "number"

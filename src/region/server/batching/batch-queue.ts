@@ -95,72 +95,7 @@ export function createBatchQueue(
   );
   const defaultLevel = levels[policy.defaultPriority - 1] ?? createLevel(policy);
 
-  function createEntry(
-    level: PriorityLevel,
-    request: ExecutionRequest,
-    rows: number,
-    timeoutAtMs: number,
-  ): QueueEntry {
-    const { promise: result, resolve, reject } = Promise.withResolvers<NamedTensors>();
-    const cancel = () => drop(entry, coreErrors.requestCancelled());
-    const finish = (settle: () => void) => {
-      if (entry.isSettled) return;
-      entry.isSettled = true;
-      entry.stopTimer();
-      request.signal?.removeEventListener("abort", cancel);
-      settle();
-    };
-    const entry: QueueEntry = {
-      request,
-      rows,
-      queuedAtMs: clock.now(),
-      result,
-      level,
-      place: level.ready,
-      timeoutAtMs,
-      stopTimer: () => {},
-      isSettled: false,
-      resolve: (outputs) => finish(() => resolve(outputs)),
-      reject: (error) => finish(() => reject(error)),
-    };
-    request.signal?.addEventListener("abort", cancel);
-    return entry;
-  }
-
-  function watch(entry: QueueEntry): void {
-    entry.stopTimer();
-    if (entry.timeoutAtMs !== Infinity)
-      entry.stopTimer = clock.setTimer(
-        () => checkTimeout(entry),
-        Math.max(0, entry.timeoutAtMs - clock.now()),
-      );
-  }
-
-  function checkTimeout(entry: QueueEntry): void {
-    if (clock.now() < entry.timeoutAtMs) return watch(entry); // Timers may fire early.
-    if (entry.level.policy.timeoutAction === "reject")
-      return drop(entry, regionServerErrors.requestExpired());
-    entry.timeoutAtMs = Infinity;
-    entry.stopTimer();
-    entry.place?.delete(entry);
-    entry.place = entry.level.delayed;
-    entry.place.add(entry);
-    onChange();
-  }
-
-  function remove(entry: QueueEntry): boolean {
-    if (entry.place === undefined) return false;
-    entry.place.delete(entry);
-    entry.place = undefined;
-    entry.level.rows -= entry.rows;
-    return true;
-  }
-
-  function drop(entry: QueueEntry, error: EdgeTierError): void {
-    const wasQueued = remove(entry);
-    entry.reject(error);
-    if (wasQueued) onChange();
-  }
+  const timeouts = createQueueTimeouts(clock, onChange);
 
   return {
     enqueue(request, rows) {
@@ -176,10 +111,12 @@ export function createBatchQueue(
         throw regionServerErrors.requestExpired();
       if (level.rows > 0 && level.rows + rows > maxQueueSize)
         throw regionServerErrors.queueFull(maxQueueSize);
-      const entry = createEntry(level, request, rows, timeoutAtMs);
+      const entry = createEntry({ level, request, rows, timeoutAtMs, queuedAtMs: nowMs }, () =>
+        timeouts.drop(entry, coreErrors.requestCancelled()),
+      );
       entry.place?.add(entry);
       level.rows += rows;
-      watch(entry);
+      timeouts.watch(entry);
       return entry;
     },
 
@@ -189,7 +126,7 @@ export function createBatchQueue(
         for (const waiting of [ready, delayed]) {
           for (const entry of waiting) {
             if (nowMs < entry.timeoutAtMs) yield entry;
-            else checkTimeout(entry); // Its timer has not fired yet.
+            else timeouts.check(entry); // Its timer has not fired yet.
           }
         }
       }
@@ -205,23 +142,92 @@ export function createBatchQueue(
             : Infinity;
         if (timeoutAtMs === entry.timeoutAtMs) continue;
         entry.timeoutAtMs = timeoutAtMs;
-        watch(entry);
+        timeouts.watch(entry);
       }
     },
 
-    state() {
-      const waiting = levels.flatMap(({ ready, delayed }) => [...ready, ...delayed]);
-      const oldestAtMs = waiting.reduce(
-        (oldest, { queuedAtMs }) => Math.min(oldest, queuedAtMs),
-        Infinity,
-      );
-      return {
-        requestCount: waiting.length,
-        rows: levels.reduce((sum, level) => sum + level.rows, 0),
-        oldestAtMs: waiting.length === 0 ? undefined : oldestAtMs,
-      };
-    },
+    state: () => describeQueue(levels),
   };
+}
+
+function describeQueue(levels: readonly PriorityLevel[]): QueueState {
+  const waiting = levels.flatMap(({ ready, delayed }) => [...ready, ...delayed]);
+  const oldestAtMs = waiting.reduce(
+    (oldest, { queuedAtMs }) => Math.min(oldest, queuedAtMs),
+    Infinity,
+  );
+  return {
+    requestCount: waiting.length,
+    rows: levels.reduce((sum, level) => sum + level.rows, 0),
+    oldestAtMs: waiting.length === 0 ? undefined : oldestAtMs,
+  };
+}
+
+/** Drops or delays entries whose timeout passes. */
+function createQueueTimeouts(clock: Clock, onChange: () => void) {
+  function watch(entry: QueueEntry): void {
+    entry.stopTimer();
+    if (entry.timeoutAtMs !== Infinity)
+      entry.stopTimer = clock.setTimer(
+        () => check(entry),
+        Math.max(0, entry.timeoutAtMs - clock.now()),
+      );
+  }
+
+  function check(entry: QueueEntry): void {
+    if (clock.now() < entry.timeoutAtMs) return watch(entry); // Timers may fire early.
+    if (entry.level.policy.timeoutAction === "reject")
+      return drop(entry, regionServerErrors.requestExpired());
+    entry.timeoutAtMs = Infinity;
+    entry.stopTimer();
+    entry.place?.delete(entry);
+    entry.place = entry.level.delayed;
+    entry.place.add(entry);
+    onChange();
+  }
+
+  function drop(entry: QueueEntry, error: EdgeTierError): void {
+    const wasQueued = remove(entry);
+    entry.reject(error);
+    if (wasQueued) onChange();
+  }
+
+  return { watch, check, drop };
+}
+
+/** @returns whether the entry was in the queue */
+function remove(entry: QueueEntry): boolean {
+  if (entry.place === undefined) return false;
+  entry.place.delete(entry);
+  entry.place = undefined;
+  entry.level.rows -= entry.rows;
+  return true;
+}
+
+function createEntry(
+  fields: Pick<QueueEntry, "level" | "request" | "rows" | "timeoutAtMs" | "queuedAtMs">,
+  cancel: () => void,
+): QueueEntry {
+  const { level, request } = fields;
+  const { promise: result, resolve, reject } = Promise.withResolvers<NamedTensors>();
+  const finish = (settle: () => void) => {
+    if (entry.isSettled) return;
+    entry.isSettled = true;
+    entry.stopTimer();
+    request.signal?.removeEventListener("abort", cancel);
+    settle();
+  };
+  const entry: QueueEntry = {
+    ...fields,
+    result,
+    place: level.ready,
+    stopTimer: () => {},
+    isSettled: false,
+    resolve: (outputs) => finish(() => resolve(outputs)),
+    reject: (error) => finish(() => reject(error)),
+  };
+  request.signal?.addEventListener("abort", cancel);
+  return entry;
 }
 
 const createLevel = (policy: PriorityLevelPolicy): PriorityLevel => ({

@@ -15,8 +15,8 @@ export interface UnbatchableSession {
 
 export interface BatchRunnerOptions {
   readonly clock: Clock;
+  readonly merger: BatchMerger;
   /** Called after each successful run of the session. */
-  /** A run of the session succeeded. */
   readonly onInferred: (rows: number, durationMs: number) => void;
   readonly onRun: (run: BatchRun) => void;
   /** Called when outputs turn out to forbid shared runs or padding; the session then stops using them. */
