@@ -1,5 +1,5 @@
-// Grafana's dashboards: first what the one on call looks at, then a panel for every metric that there is, so that none is missing and
-// none is invented.
+// Grafana dashboards: first the panels for on-call engineers, then a generated panel for every metric. Generation
+// guarantees that no metric is missing or misspelled.
 
 import { edgeMetrics, type MetricInfo, regionMetrics } from "./metric-catalog.ts";
 
@@ -18,14 +18,14 @@ interface Panel {
   readonly description: string;
   readonly unit: string;
   readonly queries: readonly Query[];
-  /** Of the dashboard's 24. */
+  /** Width, of the dashboard's 24 columns. */
   readonly columns: number;
 }
 
-/** Variables that a dashboard filters by: labels, as far as a metric has them. */
+/** Labels that a dashboard filters by. A filter applies only to metrics with its label. */
 type Filters = readonly string[];
 
-/** The reader's own Prometheus. */
+/** Prometheus data source, which the user selects. */
 const DATASOURCE = { type: "prometheus", uid: "${datasource}" };
 const ROW_HEIGHT = 8;
 const INTERVAL = "$__rate_interval";
@@ -34,11 +34,11 @@ const QUANTILES = [0.5, 0.95, 0.99];
 const labelSelector = (
   labels: readonly string[],
   filters: Filters,
-  more: readonly string[] = [],
+  extraMatchers: readonly string[] = [],
 ): string => {
   const parts = [
-    ...filters.filter((one) => labels.includes(one)).map((one) => `${one}=~"$${one}"`),
-    ...more,
+    ...filters.filter((label) => labels.includes(label)).map((label) => `${label}=~"$${label}"`),
+    ...extraMatchers,
   ];
   return parts.length === 0 ? "" : `{${parts.join(", ")}}`;
 };
@@ -47,22 +47,22 @@ const legendOf = (labels: readonly string[]): string =>
 const sumBy = (labels: readonly string[]): string =>
   labels.length === 0 ? "sum" : `sum by (${labels.join(", ")})`;
 
-/** What a name ends with says the unit. */
+/** Derives the unit from the suffix of the name. */
 function unitOf({ name, kind }: MetricInfo): string {
   if (name.endsWith("_seconds")) return "s";
   if (name.endsWith("_bytes")) return "bytes";
   return kind === "counter" ? "cps" : "short";
 }
 
-/** @param own labels that every series has from Prometheus, such as `instance` */
-function metricPanel(metric: MetricInfo, filters: Filters, own: readonly string[]): Panel {
+/** @param scrapeLabels labels that Prometheus adds to every series, such as `instance` */
+function metricPanel(metric: MetricInfo, filters: Filters, scrapeLabels: readonly string[]): Panel {
   const { name, kind, help, labels } = metric;
-  const where = labelSelector([...labels, ...own], filters);
+  const selector = labelSelector([...labels, ...scrapeLabels], filters);
   const frame = { title: name, description: help, unit: unitOf(metric), columns: 12 };
   if (kind === "gauge")
     return {
       ...frame,
-      queries: [{ expr: `${name}${where}`, legend: legendOf([...own, ...labels]) }],
+      queries: [{ expr: `${name}${selector}`, legend: legendOf([...scrapeLabels, ...labels]) }],
     };
   if (kind === "counter") {
     if (name.endsWith("_us"))
@@ -71,7 +71,7 @@ function metricPanel(metric: MetricInfo, filters: Filters, own: readonly string[
         unit: "percentunit",
         queries: [
           {
-            expr: `${sumBy(labels)} (rate(${name}${where}[${INTERVAL}])) / 1e6`,
+            expr: `${sumBy(labels)} (rate(${name}${selector}[${INTERVAL}])) / 1e6`,
             legend: legendOf(labels),
           },
         ],
@@ -79,14 +79,17 @@ function metricPanel(metric: MetricInfo, filters: Filters, own: readonly string[
     return {
       ...frame,
       queries: [
-        { expr: `${sumBy(labels)} (rate(${name}${where}[${INTERVAL}]))`, legend: legendOf(labels) },
+        {
+          expr: `${sumBy(labels)} (rate(${name}${selector}[${INTERVAL}]))`,
+          legend: legendOf(labels),
+        },
       ],
     };
   }
   return {
     ...frame,
     queries: QUANTILES.map((quantile) => ({
-      expr: `histogram_quantile(${quantile}, ${sumBy([...labels, "le"])} (rate(${name}_bucket${where}[${INTERVAL}])))`,
+      expr: `histogram_quantile(${quantile}, ${sumBy([...labels, "le"])} (rate(${name}_bucket${selector}[${INTERVAL}])))`,
       legend: `p${quantile * 100} ${legendOf(labels)}`,
     })),
   };
@@ -97,7 +100,7 @@ const INFERENCE = 'route=~"predict|embeddings|infer", model=~"$model"';
 const edgeOverview: readonly Panel[] = [
   {
     title: "Requests",
-    description: "Answered, by status",
+    description: "Answered requests, by status",
     unit: "reqps",
     columns: 8,
     queries: [
@@ -109,7 +112,7 @@ const edgeOverview: readonly Panel[] = [
   },
   {
     title: "p99 and the deadline",
-    description: "The slowest 1 %, and what the models' manifests promise",
+    description: "p99 latency, and the deadline in each model's manifest",
     unit: "s",
     columns: 8,
     queries: [
@@ -124,8 +127,8 @@ const edgeOverview: readonly Panel[] = [
     ],
   },
   {
-    title: "Errors of ours",
-    description: "Share of 5xx; the budget is 0.1 %",
+    title: "Server errors",
+    description: "Share of responses with status 5xx; the budget is 0.1 %",
     unit: "percentunit",
     columns: 8,
     queries: [
@@ -136,8 +139,8 @@ const edgeOverview: readonly Panel[] = [
     ],
   },
   {
-    title: "Answers by tier",
-    description: "Share of the inputs that each tier has answered",
+    title: "Outputs by tier",
+    description: "Share of the inputs that each tier answered",
     unit: "percentunit",
     columns: 8,
     queries: [
@@ -148,8 +151,8 @@ const edgeOverview: readonly Panel[] = [
     ],
   },
   {
-    title: "Degraded answers",
-    description: "Share, by what kept a better tier from being asked",
+    title: "Degraded outputs",
+    description: "Share of degraded outputs, by the error that prevented the call of a better tier",
     unit: "percentunit",
     columns: 8,
     queries: [
@@ -160,8 +163,8 @@ const edgeOverview: readonly Panel[] = [
     ],
   },
   {
-    title: "Answers by cache",
-    description: "Share of the requests by where their answers came from",
+    title: "Requests by cache layer",
+    description: "Share of the requests, by the source of their responses",
     unit: "percentunit",
     columns: 8,
     queries: [
@@ -176,7 +179,7 @@ const edgeOverview: readonly Panel[] = [
 const regionOverview: readonly Panel[] = [
   {
     title: "Inferences",
-    description: "Rows a second",
+    description: "Rows per second",
     unit: "reqps",
     columns: 8,
     queries: [
@@ -188,7 +191,7 @@ const regionOverview: readonly Panel[] = [
   },
   {
     title: "Failures",
-    description: "Share of the requests, by reason",
+    description: "Share of failed requests, by reason",
     unit: "percentunit",
     columns: 8,
     queries: [
@@ -199,8 +202,8 @@ const regionOverview: readonly Panel[] = [
     ],
   },
   {
-    title: "Rows a run",
-    description: "How well requests share runs",
+    title: "Rows per run",
+    description: "Mean number of rows that share a run",
     unit: "short",
     columns: 8,
     queries: [
@@ -219,7 +222,7 @@ export const dashboards: readonly Dashboard[] = [
     ["model"],
     { model: "edgetier_requests_total" },
     edgeOverview,
-    edgeMetrics.map((one) => metricPanel(one, ["model"], [])),
+    edgeMetrics.map((metric) => metricPanel(metric, ["model"], [])),
   ),
   createDashboard(
     "region",
@@ -227,18 +230,18 @@ export const dashboards: readonly Dashboard[] = [
     ["instance", "model"],
     { instance: "edgetier_region_state", model: "nv_inference_count" },
     regionOverview,
-    regionMetrics.map((one) => metricPanel(one, ["instance", "model"], ["instance"])),
+    regionMetrics.map((metric) => metricPanel(metric, ["instance", "model"], ["instance"])),
   ),
 ];
 
-/** @param valuesOf a metric for each filter, whose values of that label may be chosen */
+/** @param filterMetrics a metric for each filter, whose label values are the filter's options */
 function createDashboard(
   name: string,
   title: string,
   filters: Filters,
-  valuesOf: Readonly<Record<string, string>>,
+  filterMetrics: Readonly<Record<string, string>>,
   overview: readonly Panel[],
-  all: readonly Panel[],
+  metricPanels: readonly Panel[],
 ): Dashboard {
   const variable = (filter: string) => ({
     type: "query",
@@ -249,7 +252,7 @@ function createDashboard(
     includeAll: true,
     allValue: ".*",
     refresh: 2,
-    query: { query: `label_values(${valuesOf[filter]}, ${filter})`, refId: filter },
+    query: { query: `label_values(${filterMetrics[filter]}, ${filter})`, refId: filter },
     current: { text: "All", value: "$__all" },
   });
   const source = {
@@ -282,23 +285,23 @@ function createDashboard(
           panels: [],
           gridPos: { x: 0, y: overviewHeight, w: 24, h: 1 },
         },
-        ...layOutPanels(all, overview.length + 2, overviewHeight + 1),
+        ...layOutPanels(metricPanels, overview.length + 2, overviewHeight + 1),
       ],
     },
   };
 }
 
-/** From left to right, and then below. */
+/** Arranges panels from left to right in rows. */
 function layOutPanels(panels: readonly Panel[], firstId: number, top: number): object[] {
-  let before = 0;
+  let usedColumns = 0;
   return panels.map(({ title, description, unit, queries, columns }, index) => {
     const gridPos = {
-      x: before % 24,
-      y: top + Math.floor(before / 24) * ROW_HEIGHT,
+      x: usedColumns % 24,
+      y: top + Math.floor(usedColumns / 24) * ROW_HEIGHT,
       w: columns,
       h: ROW_HEIGHT,
     };
-    before += columns;
+    usedColumns += columns;
     return {
       type: "timeseries",
       id: firstId + index,
@@ -314,8 +317,8 @@ function layOutPanels(panels: readonly Panel[], firstId: number, top: number): o
         legend: { displayMode: "table", placement: "bottom", calcs: ["mean", "max"] },
         tooltip: { mode: "multi", sort: "desc" },
       },
-      targets: queries.map(({ expr, legend }, at) => ({
-        refId: String.fromCharCode(65 + at),
+      targets: queries.map(({ expr, legend }, queryIndex) => ({
+        refId: String.fromCharCode(65 + queryIndex),
         datasource: DATASOURCE,
         expr,
         legendFormat: legend.trim(),

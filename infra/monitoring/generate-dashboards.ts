@@ -1,4 +1,4 @@
-// Writes Grafana's dashboards from the files that define the metrics: `npm run monitoring`.
+// Generates the Grafana dashboards from the metric definitions: `npm run monitoring`.
 
 import { writeFile } from "node:fs/promises";
 import { dashboards } from "./dashboards.ts";

@@ -1,4 +1,4 @@
-// Every metric that edge and region have, from the files that define them: what rules and dashboards may name.
+// Metric catalog: lists all metrics of edge and region for rules and dashboards.
 
 import { Registry } from "prom-client";
 import * as z from "zod";
@@ -19,7 +19,7 @@ export const edgeMetrics: readonly MetricInfo[] = Object.entries(EDGE_METRICS).m
   ([name, { kind, labels, help }]) => ({ name, kind, labels, help }),
 );
 
-/** As prom-client keeps it; its types know neither the labels nor the kind. */
+/** Metric object of prom-client, whose types omit labels and kind. */
 const registeredMetric = z.object({
   name: z.string(),
   help: z.string(),

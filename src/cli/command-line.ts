@@ -37,7 +37,8 @@ export async function runCommandLine(root: CommandDef, argv: readonly string[]):
   }
   const { command, name, args: given, problem, deprecated } = await resolveCommand(root, argv);
   const { args, deprecated: options } = replaceDeprecatedOptions(name, given);
-  for (const one of [...deprecated, ...options]) printUsageWarning(renderDeprecation(one), json);
+  for (const rename of [...deprecated, ...options])
+    printUsageWarning(renderDeprecation(rename), json);
   if (problem === undefined && isHelpRequested(args)) {
     print(await renderHelp(command, name));
     return EXIT_CODES.ok;

@@ -104,7 +104,7 @@ export const cliErrors = {
   smokeTestFailed: (subject: string, reason: string) =>
     makeError(
       "smoke_test_failed",
-      `The smoke test of the deployment failed at ${subject}: ${withoutFullStop(reason)}.`,
+      `The deployment failed its smoke test at ${subject}: ${withoutFullStop(reason)}.`,
     ),
   wentBack: (
     step: string,

@@ -1,4 +1,4 @@
-// Cascade: escalation, failures, deadlines, saturation and maxTier.
+// Cascade: escalation, failures, deadlines, saturation and maxTier. One file, because all tests share the scripted tiers.
 import { regionErrors } from "../../src/region/errors.ts";
 import { taskErrors } from "../../src/tasks/errors.ts";
 import fc from "fast-check";

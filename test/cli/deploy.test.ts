@@ -86,7 +86,7 @@ describe("edgetier deploy", () => {
     });
     expect(await deploy("--models", "moods,other")).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining("there is no other among moods"),
+      stderr: expect.stringContaining("unknown projects other"),
     });
   });
 
@@ -173,7 +173,7 @@ describe("a failed deployment", () => {
     expect(ran.code).toBe(1);
     expect(JSON.parse(ran.stderr)).toMatchObject({
       code: "deployment_undone",
-      detail: expect.stringMatching(new RegExp(`^warm: .*${before}`, "s")),
+      detail: expect.stringMatching(new RegExp(`^Step warm failed: .*${before}`, "s")),
     });
     expect(statuses(ran)).toMatchObject({
       publish: "done",
@@ -194,7 +194,7 @@ describe("a failed deployment", () => {
     await change("models/moods/samples/samples.jsonl", '"label":"praise"', '"label":"complaint"');
     expect(JSON.parse(ran.stderr)).toMatchObject({
       code: "deployment_undone",
-      detail: expect.stringMatching(/^smoke test: .*moods@2.*praise.*complaint/s),
+      detail: expect.stringMatching(/^Step smoke test failed: .*moods@2.*praise.*complaint/s),
     });
     expect(cloud.listDeployedVersionIds()[0]).toBe(before);
     expect(await stable()).toBe(1);

@@ -78,7 +78,13 @@ describe("edgetier start", () => {
 
   it("passes EDGETIER_API_KEYS to the edge, and EDGETIER_API_KEY to its own prediction", async () => {
     const created = startEdgetier([
-      ...["keys", "create", "--tenant", "acme", "--scope", "predict,metadata", "--json"],
+      "keys",
+      "create",
+      "--tenant",
+      "acme",
+      "--scope",
+      "predict,metadata",
+      "--json",
     ]);
     const { key, entry } = z
       .object({ key: z.string(), entry: z.record(z.string(), z.unknown()) })

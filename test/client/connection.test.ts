@@ -1,4 +1,4 @@
-// When the client repeats a call, and when it gives one up: on a clock that is moved by hand, with a server made of answers.
+// Connection: retries, deadlines and cancellation, on a manual clock with scripted responses.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
@@ -18,8 +18,8 @@ const problem = (status: number, headers: Record<string, string> = {}, fields: o
     JSON.stringify({
       code: "some_code",
       status,
-      detail: "What was wrong.",
-      remedy: "What to do.",
+      detail: "Problem.",
+      remedy: "Remedy.",
       instance: "r-1",
       retryable: true,
       ...fields,
@@ -28,16 +28,16 @@ const problem = (status: number, headers: Record<string, string> = {}, fields: o
   );
 const models = () => Response.json({ models: [{ model: "toy", aliases: { stable: 1 } }] });
 
-interface Sent {
+interface SentRequest {
   readonly atMs: number;
   readonly deadlineMs: string | undefined;
 }
 
-/** Answers with the steps in turn, and then with the models. */
+/** Responds with one step per request, and with the model list after the last step. */
 function connectionFixture(steps: readonly Step[], options: Partial<ConnectionOptions> = {}) {
   const clock = new ManualClock(1_000);
-  const sent: Sent[] = [];
-  const left = [...steps];
+  const sent: SentRequest[] = [];
+  const remainingSteps = [...steps];
   const connection = connect({
     url: "https://edge.test/",
     clock,
@@ -49,7 +49,7 @@ function connectionFixture(steps: readonly Step[], options: Partial<ConnectionOp
         atMs: clock.now() - 1_000,
         deadlineMs: headers.get("x-deadline-ms") ?? undefined,
       });
-      const step = left.shift() ?? models();
+      const step = remainingSteps.shift() ?? models();
       if (step instanceof Error) throw step;
       if (step !== "hangs") return step;
       return await new Promise<never>((_resolve, reject) =>
@@ -62,7 +62,7 @@ function connectionFixture(steps: readonly Step[], options: Partial<ConnectionOp
   return { clock, connection, sent };
 }
 
-/** Until nothing more happens without the clock. */
+/** Runs all work that does not wait for the clock. */
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 const captureRejection = (call: Promise<unknown>) =>
   call.then(
@@ -70,22 +70,19 @@ const captureRejection = (call: Promise<unknown>) =>
     (error: unknown) => error,
   );
 
-describe("a call is repeated", () => {
+describe("a retry", () => {
   it.each([
     ["a network error", new TypeError("fetch failed")],
     ["503", problem(503)],
     ["429", problem(429)],
-    [
-      "503 by a proxy that knows no problem details",
-      new Response("<h1>busy</h1>", { status: 503 }),
-    ],
-  ])("after %s", async (_what, step) => {
+    ["503 of a proxy without problem details", new Response("<h1>busy</h1>", { status: 503 })],
+  ])("follows %s", async (_case, step) => {
     const { connection, sent } = connectionFixture([step]);
     expect(await listModels(connection)).toEqual([{ model: "toy", aliases: { stable: 1 } }]);
     expect(sent).toHaveLength(2);
   });
 
-  it("after as long as retry-after says, in seconds or by a date, and a random time more", async () => {
+  it("waits for retry-after, in seconds or as a date, plus random jitter", async () => {
     const date = new Date(1_000 + 2_000 + 5_000).toUTCString();
     const { clock, connection, sent } = connectionFixture(
       [problem(503, { "retry-after": "2" }), problem(429, { "retry-after": date })],
@@ -97,27 +94,29 @@ describe("a call is repeated", () => {
       clock.advance(untilMs - (clock.now() - 1_000));
     }
     await call;
-    // Half of the first repetition's 100 ms more, and of the second one's 200.
+    // The jitter is half of 100 ms, then half of 200 ms.
     expect(sent.map(({ atMs }) => atMs)).toEqual([0, 2_050, 7_100]);
   });
+});
 
-  it("so often and no more", async () => {
+describe("retry limits", () => {
+  it("stop after maxRetries", async () => {
     const { connection, sent } = connectionFixture(
       Array.from({ length: 9 }, () => problem(503)),
-      { retries: 3 },
+      { maxRetries: 3 },
     );
     expect(await captureRejection(listModels(connection))).toMatchObject({
       code: "some_code",
       status: 503,
     });
     expect(sent).toHaveLength(4);
-    expect(await captureRejection(listModels(connection, { retries: 0 }))).toMatchObject({
+    expect(await captureRejection(listModels(connection, { maxRetries: 0 }))).toMatchObject({
       status: 503,
     });
     expect(sent).toHaveLength(5);
   });
 
-  it("never where the time is up before the server wants it again", async () => {
+  it("rule out a retry if retry-after exceeds the remaining time", async () => {
     const { clock, connection, sent } = connectionFixture([problem(429, { "retry-after": "60" })], {
       deadlineMs: 5_000,
     });
@@ -125,7 +124,7 @@ describe("a call is repeated", () => {
       status: 429,
       retryAfterMs: 60_000,
     });
-    expect([sent.length, clock.now()]).toEqual([1, 1_000]);
+    expect({ requests: sent.length, nowMs: clock.now() }).toEqual({ requests: 1, nowMs: 1_000 });
   });
 
   it.each([
@@ -133,15 +132,17 @@ describe("a call is repeated", () => {
     ["401", problem(401)],
     ["500", problem(500)],
     ["504", problem(504)],
-    ["503 that says it is of no use", problem(503, {}, { retryable: false })],
-    ["what is not JSON", new Response("<h1>hello</h1>")],
-  ])("not after %s", async (_what, step) => {
+    ["503 that is marked as not retryable", problem(503, {}, { retryable: false })],
+    ["a response that is not JSON", new Response("<h1>hello</h1>")],
+  ])("rule out a retry after %s", async (_case, step) => {
     const { connection, sent } = connectionFixture([step]);
     expect(await captureRejection(listModels(connection))).toBeInstanceOf(EdgeTierError);
     expect(sent).toHaveLength(1);
   });
+});
 
-  it("within its time, whatever the server says", async () => {
+describe("a call with retries", () => {
+  it("ends within its deadline, for any server", async () => {
     const steps = fc.array(
       fc.record({ status: fc.constantFrom(429, 503), afterS: fc.integer({ min: 0, max: 5 }) }),
       { maxLength: 6 },
@@ -154,18 +155,18 @@ describe("a call is repeated", () => {
         async (steps, deadlineMs, random) => {
           const { clock, connection, sent } = connectionFixture(
             steps.map(({ status, afterS }) => problem(status, { "retry-after": String(afterS) })),
-            { deadlineMs, retries: 5, random: () => random },
+            { deadlineMs, maxRetries: 5, random: () => random },
           );
-          let over = false;
-          const call = captureRejection(listModels(connection)).then(() => (over = true));
+          let hasEnded = false;
+          const call = captureRejection(listModels(connection)).then(() => (hasEnded = true));
           for (let elapsedMs = 0; elapsedMs < deadlineMs; elapsedMs += 500) {
             await settle();
             clock.advance(Math.min(500, deadlineMs - elapsedMs));
           }
           await call;
-          expect(over).toBe(true);
-          for (const { atMs, deadlineMs: told } of sent)
-            expect(atMs + Number(told)).toBeLessThanOrEqual(deadlineMs + 1);
+          expect(hasEnded).toBe(true);
+          for (const { atMs, deadlineMs: sentDeadlineMs } of sent)
+            expect(atMs + Number(sentDeadlineMs)).toBeLessThanOrEqual(deadlineMs + 1);
         },
       ),
       { numRuns: propertyRuns(50) },
@@ -174,9 +175,9 @@ describe("a call is repeated", () => {
 });
 
 describe("a deadline", () => {
-  it("is told to the edge as what is left of it, less the way, on each try", async () => {
+  it("is sent on each try as the remaining time, less the round trip", async () => {
     const { clock, connection, sent } = connectionFixture([problem(503, { "retry-after": "1" })], {
-      wayMs: 40,
+      roundTripMs: 40,
     });
     const call = listModels(connection, { deadlineMs: 3_000 });
     await settle();
@@ -188,42 +189,49 @@ describe("a deadline", () => {
     ]);
   });
 
-  it("is none that was not named, and half of a very short one is the way's at most", async () => {
+  it("is optional, and is shortened by at most half for the round trip", async () => {
     const { connection, sent } = connectionFixture([]);
     await listModels(connection);
     await listModels(connection, { deadlineMs: 20 });
-    expect(sent.map(({ deadlineMs }) => deadlineMs)).toEqual([undefined, "10"]);
+    expect(sent).toEqual([
+      { atMs: 0, deadlineMs: undefined },
+      { atMs: 0, deadlineMs: "10" },
+    ]);
   });
 
-  it("ends a call that hangs, as the time-out does", async () => {
-    for (const options of [{ deadlineMs: 200 }, { timeoutMs: 200 }]) {
-      const { clock, connection } = connectionFixture(["hangs"]);
-      const call = captureRejection(listModels(connection, options));
+  it.each([{ deadlineMs: 200 }, { timeoutMs: 200 }])(
+    "ends a call that hangs: %o",
+    async (options) => {
+      const { clock, connection, sent } = connectionFixture(["hangs"]);
+      let hasEnded = false;
+      const call = captureRejection(listModels(connection, options)).finally(
+        () => (hasEnded = true),
+      );
       await settle();
-      clock.advance(200);
-      expect(await call).toMatchObject({
-        code: "timeout",
-        status: 0,
-        message: expect.stringContaining("200 ms"),
-      });
-    }
-  });
+      clock.advance(199);
+      await settle();
+      expect(hasEnded).toBe(false);
+      clock.advance(1);
+      expect(await call).toMatchObject({ code: "timeout", status: 0, retryable: false });
+      expect(sent).toHaveLength(1);
+    },
+  );
 });
 
 describe("the caller's signal", () => {
-  it("ends a call under way, and its wait for a repetition, with its reason", async () => {
+  it("ends a request in flight and the delay before a retry, with its reason", async () => {
     for (const steps of [["hangs"], [problem(503, { "retry-after": "1" })]] satisfies Step[][]) {
       const { connection, sent } = connectionFixture(steps);
       const controller = new AbortController();
       const call = captureRejection(listModels(connection, { signal: controller.signal }));
       await settle();
-      controller.abort("the user left");
-      expect(await call).toBe("the user left");
+      controller.abort("user left");
+      expect(await call).toBe("user left");
       expect(sent).toHaveLength(1);
     }
   });
 
-  it("that is aborted already lets nothing be sent", async () => {
+  it("prevents any request if it is already aborted", async () => {
     const { connection, sent } = connectionFixture([]);
     expect(
       await captureRejection(listModels(connection, { signal: AbortSignal.abort("too late") })),
@@ -231,7 +239,7 @@ describe("the caller's signal", () => {
     expect(sent).toEqual([]);
   });
 
-  it("without a reason, as in React Native, gives one", async () => {
+  it("is replaced by an error with the code aborted if it has no reason, as in React Native", async () => {
     const { connection } = connectionFixture([]);
     const signal = Object.defineProperty(AbortSignal.abort(), "reason", { value: undefined });
     expect(await captureRejection(listModels(connection, { signal }))).toMatchObject({
@@ -241,7 +249,7 @@ describe("the caller's signal", () => {
 });
 
 describe("an error", () => {
-  it("has what the problem details say", async () => {
+  it("has the fields of the problem details", async () => {
     const { connection } = connectionFixture([
       problem(404, { "x-request-id": "r-2" }, { code: "model_not_found", retryable: false }),
     ]);
@@ -251,22 +259,22 @@ describe("an error", () => {
       name: "EdgeTierError",
       code: "model_not_found",
       status: 404,
-      detail: "What was wrong.",
-      remedy: "What to do.",
+      detail: "Problem.",
+      remedy: "Remedy.",
       requestId: "r-2",
       retryable: false,
-      message: "What was wrong. What to do.",
+      message: "Problem. Remedy.",
     });
   });
 
-  it("of a network has the address and the cause", async () => {
+  it("of the network has the cause", async () => {
     const cause = new TypeError("fetch failed");
-    const { connection } = connectionFixture([cause], { retries: 0 });
+    const { connection } = connectionFixture([cause], { maxRetries: 0 });
     expect(await captureRejection(listModels(connection))).toMatchObject({
       code: "network",
       status: 0,
+      retryable: true,
       cause,
-      detail: expect.stringContaining("https://edge.test"),
     });
   });
 });

@@ -1,10 +1,10 @@
-// An app's page with the exported model beside it, in a browser: every text on the device alone, and with the edge behind it.
+// Browser scenario: predicts every text on the device alone, and then with escalations to the edge.
 import { createClient } from "../../src/client/index.ts";
 import {
-  openOnDevice,
+  loadDeviceModel,
   type Ort,
   type OrtTensor,
-  type ReadFile,
+  type ReadExportFile,
 } from "../../src/client/on-device.ts";
 
 export interface OnDeviceScenarioResult {
@@ -15,14 +15,14 @@ export interface OnDeviceScenarioResult {
     readonly degraded: boolean;
     readonly source: string;
   }[];
-  /** That reached the edge. */
+  /** Number of HTTP requests to the edge. */
   readonly edgeRequestCount: number;
   readonly loadMs: number;
-  /** Of one text on the device alone. */
+  /** Median latency of one text on the device alone. */
   readonly p50Ms: number;
 }
 
-const readFile: ReadFile = async (name) =>
+const readFile: ReadExportFile = async (name) =>
   new Uint8Array(await (await fetch(`/model/${name}`)).arrayBuffer());
 
 export async function runOnDeviceScenario(
@@ -34,38 +34,38 @@ export async function runOnDeviceScenario(
     readonly env: { readonly wasm: { numThreads: number } };
   };
   ort.env.wasm.numThreads = 1;
-  let requests = 0;
+  let edgeRequestCount = 0;
   const edge = createClient({
     url,
     deadlineMs: 20_000,
     fetch: (input, init) => {
-      requests++;
+      edgeRequestCount++;
       return fetch(input, init);
     },
   });
   const startedMs = performance.now();
-  const device = await openOnDevice({ ort, readFile, edge });
-  const openedMs = performance.now() - startedMs;
-  const last = device.manifest.tiers.at(-1)?.id;
-  const alone: OnDeviceScenarioResult["deviceOnly"][number][] = [];
-  const times: number[] = [];
+  const device = await loadDeviceModel({ ort, readFile, edge });
+  const loadMs = performance.now() - startedMs;
+  const lastTier = device.manifest.tiers.at(-1)?.id;
+  const deviceOnly: OnDeviceScenarioResult["deviceOnly"][number][] = [];
+  const durationsMs: number[] = [];
   for (const text of texts) {
-    const fromMs = performance.now();
-    const { outputs } = await device.predict(text, { maxTier: last });
-    times.push(performance.now() - fromMs);
-    alone.push({ label: outputs[0].label, confidence: outputs[0].confidence });
+    const textStartMs = performance.now();
+    const { outputs } = await device.predict(text, { maxTier: lastTier });
+    durationsMs.push(performance.now() - textStartMs);
+    deviceOnly.push({ label: outputs[0].label, confidence: outputs[0].confidence });
   }
-  const answers: OnDeviceScenarioResult["withEdge"][number][] = [];
+  const withEdge: OnDeviceScenarioResult["withEdge"][number][] = [];
   for (const text of texts) {
     const { outputs, source } = await device.predict(text);
     const { label, tier, degraded } = outputs[0];
-    answers.push({ label, tier, degraded, source });
+    withEdge.push({ label, tier, degraded, source });
   }
   return {
-    deviceOnly: alone,
-    withEdge: answers,
-    edgeRequestCount: requests,
-    loadMs: openedMs,
-    p50Ms: times.toSorted((one, other) => one - other)[Math.floor(times.length / 2)] ?? 0,
+    deviceOnly,
+    withEdge,
+    edgeRequestCount,
+    loadMs,
+    p50Ms: durationsMs.toSorted((a, b) => a - b)[Math.floor(durationsMs.length / 2)] ?? 0,
   };
 }

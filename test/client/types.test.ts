@@ -1,4 +1,4 @@
-// What TypeScript knows of the client's answers. `tsc` checks it; at run time nothing is asked.
+// Client types. `tsc` checks the assertions; at run time they have no effect.
 import { expectTypeOf, it } from "vitest";
 import type {
   Client,
@@ -8,25 +8,25 @@ import type {
   Inference,
   PredictInput,
   Prediction,
-  PredictionOf,
+  PredictionFor,
   PredictOutput,
 } from "../../src/client/index.ts";
 
-it("one input has one output, and several have a list", () => {
-  expectTypeOf<PredictionOf<string>["outputs"]>().toEqualTypeOf<readonly [PredictOutput]>();
-  expectTypeOf<PredictionOf<Blob>["outputs"][0]["label"]>().toEqualTypeOf<string>();
-  expectTypeOf<PredictionOf<readonly string[]>>().toEqualTypeOf<Prediction>();
+it("has exactly one output for a single input, and a list for several", () => {
+  expectTypeOf<PredictionFor<string>["outputs"]>().toEqualTypeOf<readonly [PredictOutput]>();
+  expectTypeOf<PredictionFor<Blob>["outputs"][0]["label"]>().toEqualTypeOf<string>();
+  expectTypeOf<PredictionFor<readonly string[]>>().toEqualTypeOf<Prediction>();
   expectTypeOf<Client["predict"]>().returns.resolves.toHaveProperty("source");
 });
 
-it("inputs are texts and image files, and no streams, which could not be sent again", () => {
+it("accepts texts and image files, but no streams, which cannot be retried", () => {
   expectTypeOf<Uint8Array<ArrayBuffer>>().toExtend<PredictInput>();
   expectTypeOf<Blob>().toExtend<PredictInput>();
   expectTypeOf<ReadableStream>().not.toExtend<PredictInput>();
   expectTypeOf<number>().not.toExtend<PredictInput>();
 });
 
-it("options may be undefined, answers say what may be", () => {
+it("accepts undefined options, and marks optional fields of results", () => {
   expectTypeOf<{ url: string; key: string | undefined }>().toExtend<ClientOptions>();
   expectTypeOf<EdgeTierError["requestId"]>().toEqualTypeOf<string | undefined>();
   expectTypeOf<PredictOutput["degradedBy"]>().toEqualTypeOf<string | undefined>();

@@ -1,4 +1,5 @@
-// What every Authenticator must do.
+// Contract of Authenticator.
+/* oxlint-disable max-lines-per-function -- a contract is one suite, whose cases share the fixture of a driver */
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
 import { EdgeTierError } from "../../src/core/errors.ts";
@@ -6,31 +7,36 @@ import type { Authenticator, Scope } from "../../src/http/access/authenticator.t
 
 export interface AuthenticatorUnderTest {
   readonly authenticator: Authenticator;
-  /** Of the tenant `acme`. */
+  /** Valid credential of the tenant `acme`. */
   readonly valid: string;
-  /** As good as the valid one, but from somebody who is not known. */
+  /** Well-formed credential of an unknown issuer. */
   readonly forged: string;
-  /** When the valid one is refused for sure. */
+  /** Time after which the valid credential is certainly expired. */
   readonly endsInMs: number;
   readonly scopes: readonly Scope[];
 }
 
 export function authenticatorContract(
   driver: string,
-  fresh: (clock: ManualClock) => Promise<AuthenticatorUnderTest>,
+  create: (clock: ManualClock) => Promise<AuthenticatorUnderTest>,
 ): void {
   describe(`Authenticator: ${driver}`, () => {
     let clock: ManualClock;
-    let given: AuthenticatorUnderTest;
+    let subject: AuthenticatorUnderTest;
     beforeEach(async () => {
       clock = new ManualClock(1_800_000_000_000);
-      given = await fresh(clock);
+      subject = await create(clock);
     });
 
-    const REFUSED = { code: "invalid_credential", status: 401, cause: undefined, repeatsIt: false };
-    const refusalOf = async (credential: string) =>
-      await given.authenticator.authenticate(credential).then(
-        (principal) => ({ letIn: principal }),
+    const REJECTED = {
+      code: "invalid_credential",
+      status: 401,
+      cause: undefined,
+      repeatsIt: false,
+    };
+    const rejectionOf = async (credential: string) =>
+      await subject.authenticator.authenticate(credential).then(
+        (principal) => ({ principal }),
         (error: unknown) => {
           if (!(error instanceof EdgeTierError)) throw error;
           const { code, status, cause, message, facts } = error;
@@ -43,63 +49,68 @@ export function authenticatorContract(
           };
         },
       );
-    const refusalsOf = async (credentials: readonly string[]) =>
-      await Promise.all(credentials.map(refusalOf));
-    const all = (credentials: readonly string[]) =>
-      credentials.map(() => expect.objectContaining(REFUSED));
+    const rejectionsOf = async (credentials: readonly string[]) =>
+      await Promise.all(credentials.map(rejectionOf));
+    const allRejected = (credentials: readonly string[]) =>
+      credentials.map(() => expect.objectContaining(REJECTED));
 
-    it("knows its own by their form, and whose they are", async () => {
-      expect(given.authenticator.recognizes(given.valid)).toBe(true);
-      expect(given.authenticator.recognizes("sk-other")).toBe(false);
-      expect(await given.authenticator.authenticate(given.valid)).toMatchObject({
+    it("recognizes its credentials by form, and returns their principal", async () => {
+      expect(subject.authenticator.recognizes(subject.valid)).toBe(true);
+      expect(subject.authenticator.recognizes("sk-other")).toBe(false);
+      expect(await subject.authenticator.authenticate(subject.valid)).toMatchObject({
         id: expect.any(String),
         tenant: "acme",
-        scopes: given.scopes,
+        scopes: subject.scopes,
       });
     });
 
-    it("lets the same one in again until it ends, and never after", async () => {
-      clock.advance(given.endsInMs / 2);
-      await expect(given.authenticator.authenticate(given.valid)).resolves.toMatchObject({
+    it("accepts a credential until its expiry, and never afterwards", async () => {
+      clock.advance(subject.endsInMs / 2);
+      await expect(subject.authenticator.authenticate(subject.valid)).resolves.toMatchObject({
         tenant: "acme",
       });
-      clock.advance(given.endsInMs / 2);
-      expect(await refusalOf(given.valid)).toMatchObject({
-        ...REFUSED,
+      clock.advance(subject.endsInMs / 2);
+      expect(await rejectionOf(subject.valid)).toMatchObject({
+        ...REJECTED,
         problem: "expired",
       });
     });
 
-    it("refuses what is forged", async () => {
-      expect(await refusalOf(given.forged)).toMatchObject({
-        ...REFUSED,
+    it("rejects a forged credential", async () => {
+      expect(await rejectionOf(subject.forged)).toMatchObject({
+        ...REJECTED,
         problem: expect.stringMatching(/^(unknown|signature)$/),
       });
     });
 
-    it("refuses what is truncated, wherever it is", async () => {
-      const cut = [12, given.valid.length >> 1, given.valid.length - 5, given.valid.length - 1].map(
-        (kept) => given.valid.slice(0, kept),
+    it("rejects a truncated or extended credential", async () => {
+      const cut = [
+        12,
+        subject.valid.length >> 1,
+        subject.valid.length - 5,
+        subject.valid.length - 1,
+      ].map((kept) => subject.valid.slice(0, kept));
+      expect(await rejectionsOf([...cut, `${subject.valid}AAAA`])).toEqual(
+        allRejected([...cut, ""]),
       );
-      expect(await refusalsOf([...cut, `${given.valid}AAAA`])).toEqual(all([...cut, ""]));
     });
 
-    it("refuses what has another character anywhere", async () => {
-      // A last digit of base64 may have bits that mean nothing; all others count.
-      const places = Array.from({ length: given.valid.length - 1 }, (_, at) => at).filter(
-        (at) => at % Math.ceil(given.valid.length / 60) === 0,
+    it("rejects a credential with any character changed", async () => {
+      // The last base64 digit may have unused bits; all other digits are significant.
+      const places = Array.from({ length: subject.valid.length - 1 }, (_, at) => at).filter(
+        (at) => at % Math.ceil(subject.valid.length / 60) === 0,
       );
       const changed = places.map(
         (at) =>
-          given.valid.slice(0, at) +
-          (given.valid[at] === "A" ? "B" : "A") +
-          given.valid.slice(at + 1),
+          subject.valid.slice(0, at) +
+          (subject.valid[at] === "A" ? "B" : "A") +
+          subject.valid.slice(at + 1),
       );
-      expect(await refusalsOf(changed)).toEqual(all(changed));
+      expect(await rejectionsOf(changed)).toEqual(allRejected(changed));
     });
 
-    it("is quick with what is endless", async () => {
-      expect(await refusalOf(given.valid + "A".repeat(1_000_000))).toMatchObject(REFUSED);
+    it("rejects a credential of a million characters", async () => {
+      expect(await rejectionOf(subject.valid + "A".repeat(1_000_000))).toMatchObject(REJECTED);
     });
   });
 }

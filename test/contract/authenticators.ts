@@ -1,4 +1,4 @@
-// The suite of test/contract/authenticator.ts on each driver: they run in Node and in workerd alike.
+// Runs the contract of test/contract/authenticator.ts for each driver, in Node and in workerd.
 import type { ManualClock } from "../../src/core/clock.ts";
 import type { JwtAlgorithm } from "../../src/http/access/jwks-schema.ts";
 import { createApiKeyAuthenticator } from "../../src/http/access/drivers/api-key-authenticator.ts";
@@ -13,7 +13,7 @@ import {
 } from "../support/test-credentials.ts";
 import { authenticatorContract } from "./authenticator.ts";
 
-const jwtOf = (algorithm: JwtAlgorithm) => async (clock: ManualClock) => {
+const createJwtSubject = (algorithm: JwtAlgorithm) => async (clock: ManualClock) => {
   const [issuer, forger] = [await createTestIssuer(algorithm), await createTestIssuer(algorithm)];
   const authenticator = createJwtAuthenticator({
     issuer: ISSUER,
@@ -35,8 +35,8 @@ const jwtOf = (algorithm: JwtAlgorithm) => async (clock: ManualClock) => {
   };
 };
 
-export function allAuthenticatorContracts(where: string): void {
-  authenticatorContract(`API keys${where}`, async (clock) => {
+export function allAuthenticatorContracts(platform: string): void {
+  authenticatorContract(`API keys${platform}`, async (clock) => {
     const [{ key, entry }, unknown] = [
       await createTestApiKey({ expiresAtMs: clock.now() + 60_000 }),
       await createTestApiKey(),
@@ -51,5 +51,5 @@ export function allAuthenticatorContracts(where: string): void {
     };
   });
   for (const algorithm of ["RS256", "ES256", "EdDSA"] as const)
-    authenticatorContract(`JWT by ${algorithm}${where}`, jwtOf(algorithm));
+    authenticatorContract(`JWT by ${algorithm}${platform}`, createJwtSubject(algorithm));
 }

@@ -1,4 +1,5 @@
-// What every Executor must do.
+// Contract of Executor.
+/* oxlint-disable max-lines-per-function -- a contract is one suite, whose cases share the fixture of a driver */
 import { describe, expect, it } from "vitest";
 import { type Clock, ManualClock } from "../../src/core/clock.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
@@ -7,14 +8,14 @@ import type { Session } from "../../src/runtime/runtime.ts";
 
 export interface ExecutorOptions {
   readonly clock?: Clock;
-  /** Rows that may wait for a session. */
+  /** Maximum number of rows that wait for a session. */
   readonly waitingRows?: number;
 }
 
 const inputs: NamedTensors = {};
 const heavyTier = { model: "held", version: 1, tier: "heavy" };
 
-/** A session whose runs end when the test says so. */
+/** Creates a session whose runs end when the test ends them. */
 function createGatedSession() {
   const ends: (() => void)[] = [];
   const session: Session = {
@@ -33,14 +34,14 @@ export function executorContract(
   create: (options?: ExecutorOptions) => Executor,
 ): void {
   describe(`Executor: ${name}`, () => {
-    it("runs one at a time on a session, and different sessions side by side", async () => {
+    it("runs a session serially, and different sessions concurrently", async () => {
       const executor = create();
       const [first, second] = [createGatedSession(), createGatedSession()];
       const done = [first, first, second].map(({ session }) =>
         executor.execute({ session, tier: heavyTier, inputs }),
       );
       await flushEventLoop();
-      expect([first.started(), second.started()]).toEqual([1, 1]);
+      expect({ first: first.started(), second: second.started() }).toEqual({ first: 1, second: 1 });
       first.ends[0]?.();
       await done[0];
       await flushEventLoop();
@@ -50,18 +51,17 @@ export function executorContract(
       await Promise.all(done);
     });
 
-    it("answers at the moment of expiry, and never starts what has expired", async () => {
+    it("rejects a request at its expiry, and never starts it afterwards", async () => {
       const clock = new ManualClock();
       const executor = create({ clock });
       const { session, ends, started } = createGatedSession();
       const running = executor.execute({ session, tier: heavyTier, inputs });
       const waiting = executor.execute({ session, tier: heavyTier, inputs, expiresAtMs: 20 });
       const patient = executor.execute({ session, tier: heavyTier, inputs, expiresAtMs: 21 });
-      const refusal = waiting.catch((error: unknown) => error);
+      const rejection = waiting.catch((error: unknown) => error);
       await flushEventLoop();
       clock.advance(20);
-      // While the first still runs:
-      expect(await refusal).toMatchObject({
+      expect(await rejection).toMatchObject({
         code: "request_expired",
         status: 503,
         message: expect.stringContaining("Request timeout expired"),
@@ -69,42 +69,47 @@ export function executorContract(
       ends[0]?.();
       await running;
       await flushEventLoop();
-      expect(started()).toBe(2); // the first and the patient one
+      expect(started()).toBe(2); // the running and the patient request
       ends[1]?.();
       expect(await patient).toEqual({});
     });
 
-    it("refuses what has expired before it came", async () => {
+    it("rejects a request that is already expired", async () => {
       const clock = new ManualClock(100);
       const { session, started } = createGatedSession();
-      const work = create({ clock }).execute({
+      const execution = create({ clock }).execute({
         session,
         tier: heavyTier,
         inputs,
         expiresAtMs: 100,
       });
-      await expect(work).rejects.toMatchObject({ code: "request_expired" });
+      await expect(execution).rejects.toMatchObject({ code: "request_expired" });
       expect(started()).toBe(0);
     });
 
-    it("never starts work whose client has left", async () => {
+    it("never starts a request whose client has disconnected", async () => {
       const executor = create();
       const { session, ends, started } = createGatedSession();
       const client = new AbortController();
       const running = executor.execute({ session, tier: heavyTier, inputs });
-      const left = executor.execute({ session, tier: heavyTier, inputs, signal: client.signal });
+      const cancelled = executor.execute({
+        session,
+        tier: heavyTier,
+        inputs,
+        signal: client.signal,
+      });
       await flushEventLoop();
       client.abort();
       ends[0]?.();
       await running;
-      await expect(left).rejects.toMatchObject({ code: "request_cancelled" });
+      await expect(cancelled).rejects.toMatchObject({ code: "request_cancelled" });
       expect(started()).toBe(1);
     });
 
-    it("takes no more than its bound, and takes again when work is done", async () => {
+    it("rejects requests beyond its queue limit, and accepts new ones after a run", async () => {
       const executor = create({ waitingRows: 1 });
       const { session, ends } = createGatedSession();
-      const taken = [
+      const accepted = [
         executor.execute({ session, tier: heavyTier, inputs }),
         executor.execute({ session, tier: heavyTier, inputs }),
       ];
@@ -115,16 +120,16 @@ export function executorContract(
       });
       await flushEventLoop();
       ends[0]?.();
-      await taken[0];
+      await accepted[0];
       const next = executor.execute({ session, tier: heavyTier, inputs });
       await flushEventLoop();
       ends[1]?.();
       await flushEventLoop();
       ends[2]?.();
-      await Promise.all([taken[1], next]);
+      await Promise.all([accepted[1], next]);
     });
 
-    it("makes as many runs at once as the session does", async () => {
+    it("runs as many requests concurrently as the session allows", async () => {
       const executor = create();
       const { session, ends, started } = createGatedSession();
       const double: Session = { ...session, concurrency: 2 };
@@ -141,7 +146,7 @@ export function executorContract(
       await Promise.all(done);
     });
 
-    it("tells what waits and runs, by tier, two sessions of one together", async () => {
+    it("reports queued and running requests per tier, over all its sessions", async () => {
       const clock = new ManualClock();
       const executor = create({ clock });
       expect(executor.queueStates()).toEqual([]);
@@ -165,7 +170,7 @@ export function executorContract(
       ]);
     });
 
-    it("goes on after a run that fails", async () => {
+    it("continues after a failed run", async () => {
       const executor = create();
       const { session } = createGatedSession();
       let runs = 0;
@@ -177,7 +182,7 @@ export function executorContract(
         executor.execute({ session: failing, tier: heavyTier, inputs }),
         executor.execute({ session: failing, tier: heavyTier, inputs }),
       ]);
-      expect(both.map((one) => one.status)).toEqual(["rejected", "fulfilled"]);
+      expect(both.map(({ status }) => status)).toEqual(["rejected", "fulfilled"]);
     });
   });
 }

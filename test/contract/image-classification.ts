@@ -1,4 +1,5 @@
-// What the task image-classification makes of image files, wherever it runs: the pixels that Pillow makes, or a refusal.
+// Contract of the task image-classification on every platform: Pillow's pixels, or an error.
+/* oxlint-disable max-lines-per-function -- a contract is one suite, whose cases share the fixture of a driver */
 import { describe, expect, it } from "vitest";
 import { seededRandom } from "../../src/toolchain/seeded-random.ts";
 import { EdgeTierError } from "../../src/core/errors.ts";
@@ -20,41 +21,41 @@ const SEED = 20_261_121;
 
 export function imageClassificationContract(where: string, modules: ImageCodecModules): void {
   const images = createImageDecoder({ modules, maxMemoryBytes: MAX_MEMORY_BYTES });
-  const native = (file: Uint8Array, { width, height } = sampleImage("jpeg")) =>
+  const decodeAtOwnSize = (file: Uint8Array, { width, height } = sampleImage("jpeg")) =>
     preprocessToPixels(images, file, { width, height, fit: "stretch" });
 
   describe(`image classification, ${where}`, () => {
     it.each(validImages)(
-      "decodes as Pillow does: $name",
-      ({ file, width, height, referencePixels: expected }) => {
+      "decodes like Pillow: $name",
+      ({ file, width, height, referencePixels }) => {
         expect(
           maxAbsDifference(
             preprocessToPixels(images, file, { width, height, fit: "stretch" }),
-            expected,
+            referencePixels,
           ),
         ).toBe(0);
       },
     );
 
-    it.each(validImages.filter(({ referenceResized: resized }) => resized !== undefined))(
-      "resizes as Pillow does: $name",
-      ({ file, referenceResized: resized }) => {
+    it.each(validImages.filter(({ referenceResized }) => referenceResized !== undefined))(
+      "resizes like Pillow: $name",
+      ({ file, referenceResized }) => {
         expect(
           maxAbsDifference(
             preprocessToPixels(images, file, { width: 16, height: 16, fit: "stretch" }),
-            resized?.stretched ?? new Uint8Array(),
+            referenceResized?.stretched ?? new Uint8Array(),
           ),
         ).toBe(0);
         expect(
           maxAbsDifference(
             preprocessToPixels(images, file, { width: 6, height: 10, fit: "cover" }),
-            resized?.covered ?? new Uint8Array(),
+            referenceResized?.covered ?? new Uint8Array(),
           ),
         ).toBe(0);
       },
     );
 
-    it("normalises each channel, plane by plane, row by row of a batch", () => {
+    it("normalizes each channel of a batch into separate planes", () => {
       const config = {
         kind: "image",
         width: 1,
@@ -75,8 +76,8 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
           imageClassificationTask.decodeInput(file, index, IMAGE_LIMITS),
         ),
       );
-      const expected = files.flatMap(({ referencePixels: native }) =>
-        Array.from(native, (value, channel) =>
+      const expected = files.flatMap(({ referencePixels }) =>
+        Array.from(referencePixels, (value, channel) =>
           Math.fround((value / 255 - (config.mean[channel] ?? 0)) / (config.std[channel] ?? 0)),
         ),
       );
@@ -87,7 +88,7 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
       });
     });
 
-    it("takes its own example", () => {
+    it("accepts its own example", () => {
       expect(
         preprocessToPixels(
           images,
@@ -101,7 +102,7 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
       ).toEqual(Uint8Array.of(128, 128, 128));
     });
 
-    it.each(invalidImages)("refuses by its name: $name", ({ file }) => {
+    it.each(invalidImages)("rejects a named format: $name", ({ file }) => {
       expect(() => imageClassificationTask.decodeInput(file, 3, IMAGE_LIMITS)).toThrow(
         expect.objectContaining({
           code: "unsupported_image",
@@ -111,7 +112,7 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
       );
     });
 
-    it("refuses what decoding would take too much memory for, before it begins", () => {
+    it("rejects an image beyond the memory limit before decoding", () => {
       const { file } = sampleImage("jpeg, larger");
       const small = createImageDecoder({ modules, maxMemoryBytes: 1_000_000 });
       expect(() =>
@@ -119,7 +120,7 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
       ).toThrow(expect.objectContaining({ code: "image_too_large_here", status: 413 }));
     });
 
-    it("says that this deployment has no decoders", () => {
+    it("reports missing decoders", () => {
       const config = {
         kind: "image",
         width: 1,
@@ -136,41 +137,41 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
       );
     });
 
-    it("refuses what is damaged, or takes it, and decodes the next image as before", () => {
-      const right = native(sampleImage("jpeg").file);
+    it("accepts or rejects damaged images, and decodes later images correctly", () => {
+      const expected = decodeAtOwnSize(sampleImage("jpeg").file);
       const random = seededRandom(SEED);
-      const outcomes = { taken: 0, refused: 0 };
+      const outcomes = { accepted: 0, rejected: 0 };
       const between: Uint8Array[] = [];
       for (let count = 0; count < MUTATIONS; count++) {
         const { file, width, height } =
           validImages[Math.floor(random() * validImages.length)] ?? sampleImage("png");
         outcomes[decodeOutcome(images, mutateBytes(file, random), { width, height })]++;
-        if (count % 100 === 99) between.push(native(sampleImage("jpeg").file));
+        if (count % 100 === 99) between.push(decodeAtOwnSize(sampleImage("jpeg").file));
       }
-      expect(between).toEqual(between.map(() => right));
-      expect(outcomes.taken).toBeGreaterThan(50);
-      expect(outcomes.refused).toBeGreaterThan(50);
+      expect(between).toEqual(between.map(() => expected));
+      expect(outcomes.accepted).toBeGreaterThan(50);
+      expect(outcomes.rejected).toBeGreaterThan(50);
     });
   });
 }
 
-/** @throws anything but an error of a client's */
+/** @throws any error that is not a client error */
 function decodeOutcome(
   images: ImageDecoder,
   file: Uint8Array,
   size: { readonly width: number; readonly height: number },
-): "taken" | "refused" {
+): "accepted" | "rejected" {
   try {
     preprocessToPixels(images, file, { ...size, fit: "stretch" });
-    return "taken";
+    return "accepted";
   } catch (error) {
     if (error instanceof EdgeTierError && error.status >= 400 && error.status < 500)
-      return "refused";
+      return "rejected";
     throw error;
   }
 }
 
-/** One to three bytes changed, most of them behind the magic number, or the end cut off. */
+/** Changes one to three bytes, most of them after the magic number, or truncates the file. */
 function mutateBytes(file: Uint8Array, random: () => number): Uint8Array {
   if (random() < 0.1) return file.slice(0, Math.floor(random() * file.length));
   const changed = file.slice();

@@ -1,11 +1,12 @@
-// What every RateLimiter must do.
+// Contract of RateLimiter.
+/* oxlint-disable max-lines-per-function -- a contract is one suite, whose cases share the fixture of a driver */
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
 import type { RateLimiter } from "../../src/http/access/rate-limiter.ts";
 
 export function rateLimiterContract(
   driver: string,
-  fresh: (clock: ManualClock) => Promise<RateLimiter>,
+  create: (clock: ManualClock) => Promise<RateLimiter>,
 ): void {
   describe(`RateLimiter: ${driver}`, () => {
     let clock: ManualClock;
@@ -13,12 +14,12 @@ export function rateLimiterContract(
     let subject: string;
     beforeEach(async () => {
       clock = new ManualClock(1_800_000_000_000);
-      limiter = await fresh(clock);
+      limiter = await create(clock);
       subject = `contract-${Math.random()}`;
     });
     const limit = { requests: 3, windowSeconds: 60 };
 
-    it("allows as many at once, and tells how many are left", async () => {
+    it("allows a burst up to the limit, and reports the remaining requests", async () => {
       expect(await limiter.take(subject, limit)).toEqual({
         allowed: true,
         remaining: 2,
@@ -45,7 +46,7 @@ export function rateLimiterContract(
       });
     });
 
-    it("gives one back at a time, exactly when it said", async () => {
+    it("allows one more request exactly after the reported time", async () => {
       for (let count = 0; count < 3; count++) await limiter.take(subject, limit);
       clock.advance(19_999);
       expect(await limiter.take(subject, limit)).toMatchObject({
@@ -57,19 +58,19 @@ export function rateLimiterContract(
       expect(await limiter.take(subject, limit)).toMatchObject({ allowed: false });
     });
 
-    it("is full again after the window, and never fuller", async () => {
+    it("allows the full limit again after the window, and no more", async () => {
       for (let count = 0; count < 3; count++) await limiter.take(subject, limit);
       clock.advance(600_000);
       expect(await limiter.take(subject, limit)).toMatchObject({ allowed: true, remaining: 2 });
     });
 
-    it("does not count what it refuses", async () => {
+    it("does not count rejected requests", async () => {
       for (let count = 0; count < 50; count++) await limiter.take(subject, limit);
       clock.advance(20_000);
       expect(await limiter.take(subject, limit)).toMatchObject({ allowed: true });
     });
 
-    it("counts each subject for itself", async () => {
+    it("counts each subject separately", async () => {
       for (let count = 0; count < 4; count++) await limiter.take(subject, limit);
       expect(await limiter.take(`${subject}-other`, limit)).toMatchObject({
         allowed: true,
@@ -77,7 +78,7 @@ export function rateLimiterContract(
       });
     });
 
-    it("keeps to the limit when many come at one moment", async () => {
+    it("enforces the limit for concurrent requests", async () => {
       const decisions = await Promise.all(
         Array.from({ length: 40 }, () => limiter.take(subject, { requests: 7, windowSeconds: 10 })),
       );

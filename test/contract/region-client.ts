@@ -1,5 +1,6 @@
-// What every RegionClient must do, against a region that serves the model `mood` in version 1
-// (test/region/region-fixture.ts) with the tiers `slow`, some 100 ms a run, and `heavy`.
+// Contract of RegionClient, against a region with version 1 of the model `mood` (test/region/region-fixture.ts). Its tiers
+// are `heavy` and `slow`, whose runs take about 100 ms.
+/* oxlint-disable max-lines-per-function -- a contract is one suite, whose cases share the fixture of a driver */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   decodeInferResponse,
@@ -16,7 +17,7 @@ const bytes = (text: string) => new TextEncoder().encode(text);
 
 export interface RegionClientSetup {
   readonly client: RegionClient;
-  /** Makes the region say that it is not ready. */
+  /** Makes the region report that it is not ready. */
   drain(): Promise<void>;
   close(): Promise<void>;
 }
@@ -29,19 +30,19 @@ export function regionClientContract(name: string, setUp: () => Promise<RegionCl
     });
     afterAll(() => setup.close());
 
-    const request = (more: Partial<RegionRequest> = {}): RegionRequest => ({
+    const request = (changes: Partial<RegionRequest> = {}): RegionRequest => ({
       model: "mood",
       version: 1,
       tier: "heavy",
       inputs: [bytes("good")],
       requestId: "request-1",
       timeoutMs: 10_000,
-      ...more,
+      ...changes,
     });
     const infer = (more?: Partial<RegionRequest>, signal?: AbortSignal) =>
       setup.client.infer(request(more), signal);
 
-    it("gives the graph's raw outputs, row by row in the order of the inputs", async () => {
+    it("returns the graph's raw outputs, in the order of the inputs", async () => {
       expect(
         await infer({ inputs: ["bad", "good", "greatly", "nothing known"].map(bytes) }),
       ).toEqual({
@@ -55,9 +56,9 @@ export function regionClientContract(name: string, setUp: () => Promise<RegionCl
 
     it("keeps overlapping requests apart", async () => {
       const texts = Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? "good" : "bad"));
-      const answers = await Promise.all(texts.map((text) => infer({ inputs: [bytes(text)] })));
-      answers.forEach((answer, index) =>
-        expect(answer["logits"]?.data).toEqual(
+      const results = await Promise.all(texts.map((text) => infer({ inputs: [bytes(text)] })));
+      results.forEach((result, index) =>
+        expect(result["logits"]?.data).toEqual(
           index % 2 === 0 ? Float32Array.of(1, 0) : Float32Array.of(0, 1),
         ),
       );
@@ -70,23 +71,23 @@ export function regionClientContract(name: string, setUp: () => Promise<RegionCl
       ["an empty text", { inputs: [bytes(" ")] }, 400],
       ["no inputs", { inputs: [] }, 400],
       ["a text that is too long", { inputs: [bytes("x".repeat(65))] }, 413],
-    ])("reports what the region refuses: %s", async (_what, more, status) => {
-      await expect(infer(more)).rejects.toMatchObject({
+    ])("reports a rejection by the region: %s", async (_description, changes, status) => {
+      await expect(infer(changes)).rejects.toMatchObject({
         code: "region_refused",
         detail: expect.stringContaining(String(status)),
       });
     });
 
-    it("reports what is not UTF-8", async () => {
+    it("reports a text that is not UTF-8", async () => {
       await expect(infer({ inputs: [Uint8Array.of(0xff)] })).rejects.toMatchObject({
         code: "region_refused",
         detail: expect.stringMatching(/400.*UTF-8/),
       });
     });
 
-    it("reports a region that does not answer in time, or whose answer is no longer wanted", async () => {
+    it("reports a region that misses the deadline, and an aborted call", async () => {
       const slow = { tier: "slow", timeoutMs: 50 };
-      // A run that has begun may still be in time; of three, one has to wait for another even where there are two regions.
+      // A started run may still meet its deadline. The third run must wait for another, even with two regions.
       const [, , third] = await Promise.allSettled([infer(slow), infer(slow), infer(slow)]);
       expect(third).toMatchObject({
         status: "rejected",
@@ -97,7 +98,7 @@ export function regionClientContract(name: string, setUp: () => Promise<RegionCl
       });
     });
 
-    describe("forwards a client's request", () => {
+    describe("forward", () => {
       const message = encodeInferRequest(
         {
           id: "r-7",
@@ -106,7 +107,7 @@ export function regionClientContract(name: string, setUp: () => Promise<RegionCl
         },
         true,
       );
-      const forwarded = (more: Partial<ForwardedRequest> = {}): ForwardedRequest => ({
+      const createForwarded = (changes: Partial<ForwardedRequest> = {}): ForwardedRequest => ({
         model: "mood",
         version: 1,
         body: message.body,
@@ -116,15 +117,15 @@ export function regionClientContract(name: string, setUp: () => Promise<RegionCl
         },
         requestId: "request-1",
         timeoutMs: 10_000,
-        ...more,
+        ...changes,
       });
       const text = JSON.stringify({
         inputs: [{ name: "input", datatype: "BYTES", shape: [1], data: ["good"] }],
       });
       const asJson = { body: bytes(text), headers: { "content-type": "application/json" } };
 
-      it("as bytes, and gives the answer with what tells its form", async () => {
-        const response = await setup.client.forward(forwarded());
+      it("sends bytes, and returns the response with its format headers", async () => {
+        const response = await setup.client.forward(createForwarded());
         expect(response.status).toBe(200);
         const jsonBytes = Number(response.headers.get(JSON_LENGTH_HEADER));
         const { model, version, id, outputs } = decodeInferResponse(
@@ -145,61 +146,65 @@ export function regionClientContract(name: string, setUp: () => Promise<RegionCl
         ]);
       });
 
-      it("as JSON", async () => {
-        const response = await setup.client.forward(forwarded(asJson));
-        expect([response.status, response.headers.get("content-type")]).toEqual([
-          200,
-          "application/json",
-        ]);
+      it("sends JSON", async () => {
+        const response = await setup.client.forward(createForwarded(asJson));
+        expect({
+          status: response.status,
+          mediaType: response.headers.get("content-type"),
+        }).toEqual({ status: 200, mediaType: "application/json" });
         expect(await response.json()).toMatchObject({
           outputs: [{ name: "logits", data: [1, 0] }],
         });
       });
 
-      it("and brings refusals back as they are", async () => {
-        for (const [more, status] of [
+      it("returns rejections unchanged", async () => {
+        for (const [changes, status] of [
           [{ model: "other" }, 400],
           [{ version: 9 }, 404],
           [{ body: bytes("{"), headers: {} }, 400],
         ] as const) {
-          const response = await setup.client.forward(forwarded(more));
-          expect([response.status, await response.json()]).toEqual([
+          const response = await setup.client.forward(createForwarded(changes));
+          expect({ status: response.status, body: await response.json() }).toEqual({
             status,
-            { error: expect.stringMatching(/\S/) },
-          ]);
+            body: { error: expect.stringMatching(/\S/) },
+          });
         }
       });
 
-      it("within its time, and no longer than it is wanted", async () => {
+      it("stops at its timeout, and on abort", async () => {
         const slow = JSON.stringify({
           ...(JSON.parse(text) as object),
           parameters: { tier: "slow" },
         });
-        // Whoever sees first that the time is up: the region says it in its answer, the client by region_unavailable.
-        const statusOf = () =>
-          setup.client.forward(forwarded({ ...asJson, body: bytes(slow), timeoutMs: 50 })).then(
-            ({ status }) => status,
-            ({ status }) => status,
-          );
-        const [, , third] = await Promise.all([statusOf(), statusOf(), statusOf()]);
+        // Either the region or the client notices the timeout first: with a response, or with region_unavailable.
+        const forwardSlow = () =>
+          setup.client
+            .forward(createForwarded({ ...asJson, body: bytes(slow), timeoutMs: 50 }))
+            .then(
+              ({ status }) => status,
+              ({ status }) => status,
+            );
+        const [, , third] = await Promise.all([forwardSlow(), forwardSlow(), forwardSlow()]);
         expect(third).toBe(503);
-        await expect(setup.client.forward(forwarded(), AbortSignal.abort())).rejects.toMatchObject({
+        await expect(
+          setup.client.forward(createForwarded(), AbortSignal.abort()),
+        ).rejects.toMatchObject({
           code: "region_unavailable",
         });
       });
     });
 
-    it("tells whether the region answers for a version", async () => {
+    it("reports whether the region serves a version", async () => {
       await infer();
       expect(await setup.client.isModelReady("mood", 1)).toBe(true);
-      expect([
-        await setup.client.isModelReady("mood", 9),
-        await setup.client.isModelReady("other", 1),
-        await setup.client.isModelReady("mood", 1, AbortSignal.abort()),
-      ]).toEqual([false, false, false]);
+      expect({
+        unknownVersion: await setup.client.isModelReady("mood", 9),
+        unknownModel: await setup.client.isModelReady("other", 1),
+        aborted: await setup.client.isModelReady("mood", 1, AbortSignal.abort()),
+      }).toEqual({ unknownVersion: false, unknownModel: false, aborted: false });
     });
 
-    it("tells whether the region is ready", async () => {
+    it("reports whether the region is ready", async () => {
       expect(await setup.client.isReady()).toBe(true);
       expect(await setup.client.isReady(AbortSignal.abort())).toBe(false);
       await setup.drain();

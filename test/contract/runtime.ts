@@ -1,9 +1,10 @@
-// What every Runtime must do. Model bytes come through a callback, so that the suite also runs where there are no files.
+// Contract of Runtime. A callback provides the model bytes, so that the suite also runs without a file system.
+/* oxlint-disable max-lines-per-function -- a contract is one suite, whose cases share the fixture of a driver */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { NamedTensors, Tensor } from "../../src/core/tensor.ts";
 import type { Runtime, Session } from "../../src/runtime/runtime.ts";
 
-/** @param loadFixture gives the bytes of test/fixtures/<name> */
+/** @param loadFixture returns the bytes of test/fixtures/<name> */
 export function runtimeContract(
   name: string,
   makeRuntime: () => Promise<Runtime>,
@@ -37,7 +38,7 @@ export function runtimeContract(
         expect(session.memoryBytes).toBeGreaterThanOrEqual(0);
       });
 
-      it("computes the known answers, of one row and of several", async () => {
+      it("computes known outputs of one row and of several rows", async () => {
         expect(await session.run({ x: x([1, 2, 3]) })).toEqual({
           y: { datatype: "INT32", shape: [1, 2], data: Int32Array.of(2, 44) },
         });
@@ -55,32 +56,28 @@ export function runtimeContract(
         );
       });
 
-      const wrong: [what: string, inputs: NamedTensors, detail: RegExp][] = [
-        ["a missing input", {}, /"x": the input is missing/],
+      const invalidInputs: [description: string, inputs: NamedTensors, detail: RegExp][] = [
+        ["a missing input", {}, /"x": .*missing/],
+        ["an unknown input", { x: x([1, 2, 3]), z: x([1, 2, 3]) }, /"z"/],
         [
-          "an unknown input",
-          { x: x([1, 2, 3]), z: x([1, 2, 3]) },
-          /"z": the model has no such input/,
-        ],
-        [
-          "an input that only objects have",
+          "an input with an inherited property name",
           Object.fromEntries([["__proto__", x([1, 2, 3])]]),
-          /"__proto__": the model has no such input/,
+          /"__proto__"/,
         ],
         [
           "another datatype",
           { x: { datatype: "INT8", shape: [1, 3], data: new Int8Array(3) } },
-          /datatype INT8, expected UINT8/,
+          /INT8.*UINT8/,
         ],
         [
           "another dimension",
           { x: { datatype: "UINT8", shape: [1, 4], data: new Uint8Array(4) } },
-          /shape \[1, 4\], expected \[-1, 3\]/,
+          /\[1, 4\].*\[-1, 3\]/,
         ],
         [
           "another rank",
           { x: { datatype: "UINT8", shape: [3], data: new Uint8Array(3) } },
-          /shape \[3\]/,
+          /\[3\]/,
         ],
         [
           "a negative dimension",
@@ -95,10 +92,10 @@ export function runtimeContract(
         [
           "too little data",
           { x: { datatype: "UINT8", shape: [2, 3], data: new Uint8Array(3) } },
-          /3 elements, but its shape has 6/,
+          /\b3 elements.*\b6\b/,
         ],
       ];
-      it.each(wrong)("refuses %s, and goes on working", async (_what, inputs, detail) => {
+      it.each(invalidInputs)("rejects %s, and continues", async (_description, inputs, detail) => {
         await expect(session.run(inputs)).rejects.toMatchObject({
           code: "invalid_tensor",
           status: 400,
@@ -107,7 +104,7 @@ export function runtimeContract(
         expect((await session.run({ x: x([1, 2, 3]) }))["y"]?.data).toEqual(Int32Array.of(2, 44));
       });
 
-      it("finishes runs that were accepted before dispose, and refuses those after", async () => {
+      it("completes runs from before its disposal, and rejects later ones", async () => {
         const accepted = [session.run({ x: x([1, 2, 3]) }), session.run({ x: x([0, 0, 0]) })];
         const disposed = session.dispose();
         await expect(session.run({ x: x([1, 2, 3]) })).rejects.toMatchObject({
@@ -118,11 +115,11 @@ export function runtimeContract(
           Int32Array.of(2, 44),
           Int32Array.of(10, 20),
         ]);
-        await session.dispose(); // again: no harm
+        await session.dispose(); // has no effect
       });
     });
 
-    it("keeps 64-bit integers exact, and does not hold on to the input", async () => {
+    it("preserves 64-bit integers exactly, and does not keep a view of the input", async () => {
       const session = await open("int64-identity.onnx");
       const data = BigInt64Array.of(2n ** 63n - 1n, -(2n ** 63n), 9007199254740993n);
       const output = await session.run({ x: { datatype: "INT64", shape: [3], data } });
@@ -134,7 +131,7 @@ export function runtimeContract(
       });
     });
 
-    it("takes an empty tensor", async () => {
+    it("accepts an empty tensor", async () => {
       const session = await open("int64-identity.onnx");
       expect(
         await session.run({ x: { datatype: "INT64", shape: [0], data: new BigInt64Array() } }),
@@ -143,7 +140,7 @@ export function runtimeContract(
       });
     });
 
-    it("runs a graph of several inputs", async () => {
+    it("runs a graph with several inputs", async () => {
       const session = await open("bag-of-tokens.onnx");
       const shape = [2, 3];
       const output = await session.run({
@@ -159,7 +156,7 @@ export function runtimeContract(
       });
     });
 
-    it("reports a graph that fails while running, and goes on working", async () => {
+    it("reports a failed run, and continues", async () => {
       const session = await open("fails-when-run.onnx");
       const x = (count: number): NamedTensors => ({
         x: { datatype: "FP32", shape: [count], data: new Float32Array(count) },
@@ -172,9 +169,9 @@ export function runtimeContract(
     });
 
     it.each([
-      ["nothing", () => new Uint8Array()],
+      ["zero bytes", () => new Uint8Array()],
       ["garbage", () => Uint8Array.from({ length: 1000 }, (_, index) => (index * 37) % 256)],
-    ])("refuses a model of %s, and goes on working", async (_what, bytes) => {
+    ])("rejects a model of %s, and continues", async (_description, bytes) => {
       const runtime = await makeRuntime();
       await expect(runtime.createSession(bytes())).rejects.toMatchObject({
         code: "session_failed",
@@ -184,14 +181,14 @@ export function runtimeContract(
       expect(session.inputs).toHaveLength(1);
     });
 
-    it("refuses a model that is cut off", async () => {
+    it("rejects a truncated model", async () => {
       const whole = await loadFixture("int8-matmul.onnx");
       await expect(
         (await makeRuntime()).createSession(whole.subarray(0, whole.length >> 1)),
       ).rejects.toMatchObject({ code: "session_failed" });
     });
 
-    it("refuses a model that would read a file", async () => {
+    it("rejects a model with external data", async () => {
       await expect(
         (await makeRuntime()).createSession(await loadFixture("external-data.onnx")),
       ).rejects.toMatchObject({ code: "session_failed" });

@@ -6,7 +6,7 @@ import type { IsolateMemory } from "../../src/toolchain/doctor-measurements.ts";
 import { measureIsolateMemory } from "../../src/cli/doctor/isolate-memory.ts";
 import { startInspectedEdge } from "../../src/cli/local/workerd-edge.ts";
 import type { WorkerUpload } from "../../src/cli/local/upload.ts";
-import { runEdgetier } from "../support/edgetier-command.ts";
+import { runEdgetier, runFailingEdgetier } from "../support/edgetier-command.ts";
 
 const MiB = 1024 * 1024;
 const TIMEOUT_MS = 180_000; // it may have to make the engine
@@ -93,7 +93,7 @@ describe("limits of doctor", () => {
       ]);
       expect(ran.code).toBe(1);
       expect(ran.stdout).toMatch(
-        /what +measured +limit +ok\n[^]*engine, gzip +[\d.]+ KiB +0\.0 KiB +NO\n[^]*start-up CPU +\d+ ms +1 ms +NO/,
+        /check +measured +limit +ok\n[^]*engine, gzip +[\d.]+ KiB +0\.0 KiB +NO\n[^]*start-up CPU +\d+ ms +1 ms +NO/,
       );
       expect(ran.stdout).toMatch(/intent\/edge-int8 +bundled.* MiB +\d+/);
       expect(ran.stderr).toMatch(
@@ -103,14 +103,15 @@ describe("limits of doctor", () => {
   );
 
   it.each([
-    ["{", "JSON"],
-    ["[1]", "JSON object"],
+    ["{", "--limits"],
+    ["[1]", "--limits"],
     ['{"engine": 1, "isolateBytes": -1}', "isolateBytes"],
-  ])("rejects the limits %s", async (limits, problem) => {
-    expect(await runEdgetier(["doctor", "--limits", limits])).toMatchObject({
-      code: 2,
+  ])("rejects the limits %s and names %s", async (limits, value) => {
+    expect(await runFailingEdgetier(["doctor", "--limits", limits])).toMatchObject({
+      exitCode: 2,
       stdout: "",
-      stderr: expect.stringContaining(problem),
+      code: "usage",
+      detail: expect.stringContaining(value),
     });
   });
 });

@@ -20,9 +20,7 @@ const TEXTS = generateQueries(300, 8);
 const TOLERANCE = 1e-4;
 
 /** Opens a page with the scenario, onnxruntime-web and the exported files. */
-async function openDevicePage(
-  files: ReadonlyMap<string, Uint8Array<ArrayBuffer>>,
-): Promise<TestPage> {
+async function openDevicePage(files: ReadonlyMap<string, Uint8Array>): Promise<TestPage> {
   const { outputFiles } = await build({
     entryPoints: [join(PROJECT_ROOT, "test/client/on-device-scenario.ts")],
     bundle: true,
@@ -51,78 +49,75 @@ async function openDevicePage(
   });
 }
 
-describe.skipIf(browserSkipReason !== undefined)(
-  `on a device${browserSkipReason === undefined ? "" : `: skipped, ${browserSkipReason}`}`,
-  () => {
-    let folder: string;
-    let system: LocalSystem;
-    let page: TestPage;
-    let found: OnDeviceScenarioResult;
+let folder: string;
+let system: LocalSystem;
+let page: TestPage;
+let found: OnDeviceScenarioResult;
 
-    beforeAll(async () => {
-      folder = await mkdtemp(join(tmpdir(), "edgetier-device-"));
-      system = await startLocalSystem({
-        stateFolder: folder,
-        edgeVariables: { EDGETIER_CORS_ORIGINS: "*" },
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "edgetier-device-"));
+  system = await startLocalSystem({
+    stateFolder: folder,
+    edgeVariables: { EDGETIER_CORS_ORIGINS: "*" },
+  });
+  const { files } = await exportForDevice(await readProject(join(MODELS_FOLDER, "intent")), null);
+  page = await openDevicePage(files);
+  found = (await page.call(
+    "/on-device-scenario.js",
+    "runOnDeviceScenario",
+    system.urls.edge,
+    TEXTS,
+  )) as OnDeviceScenarioResult;
+}, 240_000);
+
+afterAll(async () => {
+  await page?.close();
+  await system?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const describeOnDevice = browserSkipReason === undefined ? describe : describe.skip;
+const skipped = browserSkipReason === undefined ? "" : `: skipped, ${browserSkipReason}`;
+
+describeOnDevice(`on a device${skipped}`, () => {
+  it("gives the answers of the edge's tier, with its confidences", async () => {
+    const edge = createClient({ url: system.urls.edge, deadlineMs: 20_000 });
+    let largest = 0;
+    for (const [index, text] of TEXTS.entries()) {
+      const {
+        outputs: [output],
+      } = await edge.predict("intent", text, { maxTier: "edge-int8", cache: "bypass" });
+      expect(found.deviceOnly[index]?.label, text).toBe(output.label);
+      largest = Math.max(
+        largest,
+        Math.abs(output.confidence - (found.deviceOnly[index]?.confidence ?? Number.NaN)),
+      );
+    }
+    console.log(`largest difference of a confidence over ${TEXTS.length} texts: ${largest}`);
+    expect(largest).toBeLessThan(TOLERANCE);
+  });
+
+  it("exits for the same texts, and the others get the edge's answers", async () => {
+    const edge = createClient({ url: system.urls.edge, deadlineMs: 20_000 });
+    let exits = 0;
+    for (const [index, text] of TEXTS.entries()) {
+      const {
+        outputs: [output],
+      } = await edge.predict("intent", text, { cache: "bypass" });
+      const isSure = output.tier === "edge-int8";
+      exits += Number(isSure);
+      const { label, tier, degraded, source } = found.withEdge[index] ?? {};
+      expect({ label, tier, degraded, isByDevice: source === "device" }, text).toEqual({
+        label: output.label,
+        tier: output.tier,
+        degraded: false,
+        isByDevice: isSure,
       });
-      const { files } = await exportForDevice(
-        await readProject(join(MODELS_FOLDER, "intent")),
-        null,
-      );
-      page = await openDevicePage(files);
-      found = (await page.call(
-        "/on-device-scenario.js",
-        "runOnDeviceScenario",
-        system.urls.edge,
-        TEXTS,
-      )) as OnDeviceScenarioResult;
-    }, 240_000);
-
-    afterAll(async () => {
-      await page?.close();
-      await system?.stop();
-      await rm(folder, { recursive: true, force: true });
-    });
-
-    it("gives the answers of the edge's tier, with its confidences", async () => {
-      const edge = createClient({ url: system.urls.edge, deadlineMs: 20_000 });
-      let largest = 0;
-      for (const [index, text] of TEXTS.entries()) {
-        const {
-          outputs: [output],
-        } = await edge.predict("intent", text, { maxTier: "edge-int8", cache: "bypass" });
-        expect(found.deviceOnly[index]?.label, text).toBe(output.label);
-        largest = Math.max(
-          largest,
-          Math.abs(output.confidence - (found.deviceOnly[index]?.confidence ?? Number.NaN)),
-        );
-      }
-      console.log(`largest difference of a confidence over ${TEXTS.length} texts: ${largest}`);
-      expect(largest).toBeLessThan(TOLERANCE);
-    });
-
-    it("exits for the same texts, and the others get the edge's answers", async () => {
-      const edge = createClient({ url: system.urls.edge, deadlineMs: 20_000 });
-      let exits = 0;
-      for (const [index, text] of TEXTS.entries()) {
-        const {
-          outputs: [output],
-        } = await edge.predict("intent", text, { cache: "bypass" });
-        const isSure = output.tier === "edge-int8";
-        exits += Number(isSure);
-        const { label, tier, degraded, source } = found.withEdge[index] ?? {};
-        expect({ label, tier, degraded, isByDevice: source === "device" }, text).toEqual({
-          label: output.label,
-          tier: output.tier,
-          degraded: false,
-          isByDevice: isSure,
-        });
-      }
-      console.log(
-        `${exits} of ${TEXTS.length} exit, on the device as at the edge; ${found.edgeRequestCount} requests reached the edge; p50 ${found.p50Ms.toFixed(2)} ms on the device; opened in ${found.loadMs.toFixed(0)} ms`,
-      );
-      expect(exits).toBeGreaterThan(0);
-      expect(found.edgeRequestCount).toBe(TEXTS.length - exits);
-    });
-  },
-);
+    }
+    console.log(
+      `${exits} of ${TEXTS.length} exit, on the device as at the edge; ${found.edgeRequestCount} requests reached the edge; p50 ${found.p50Ms.toFixed(2)} ms on the device; opened in ${found.loadMs.toFixed(0)} ms`,
+    );
+    expect(exits).toBeGreaterThan(0);
+    expect(found.edgeRequestCount).toBe(TEXTS.length - exits);
+  });
+});

@@ -170,19 +170,17 @@ describe("failures of the Open Inference Protocol at the edge", () => {
         parameters: { tier: "region-int8", ...(timeout === undefined ? {} : { timeout }) },
       });
     proxies.region.behavior = "resets";
-    const refused = await ask();
-    expect([refused.status, refused.headers.get("retry-after"), await refused.json()]).toEqual([
-      503,
-      "1",
-      { error: expect.stringContaining("region") },
-    ]);
+    const rejected = await ask();
+    expect(rejected.status).toBe(503);
+    expect(rejected.headers.get("retry-after")).toBe("1");
+    expect(await rejected.json()).toEqual({ error: expect.stringMatching(/region/i) });
     proxies.region.behavior = "hangs";
     const startedAtMs = performance.now();
     const late = await ask(400_000);
-    expect([late.status, await late.json()]).toEqual([
-      503,
-      { error: expect.stringContaining("400 ms") },
-    ]);
+    expect({ status: late.status, body: await late.json() }).toEqual({
+      status: 503,
+      body: { error: expect.stringContaining("400 ms") },
+    });
     expect(performance.now() - startedAtMs).toBeLessThan(2_000);
     const degraded = await readInferResponse(
       await infer(system.urls.edge, [ESCALATED_TEXT], { parameters: { timeout: 400_000 } }),
@@ -253,10 +251,10 @@ describe("the running system", () => {
       await predict(ESCALATED_TEXT),
     ].map(({ output }) => output.tier);
     expect(tiers).toEqual(["edge-int8", "region-int8", "region-int8"]);
-    expect([await answers("edge-int8"), await answers("region-int8")]).toEqual([
-      Number(before[0]) + 1,
-      Number(before[1]) + 2,
-    ]);
+    expect({
+      edge: await answers("edge-int8"),
+      region: await answers("region-int8"),
+    }).toEqual({ edge: Number(before[0]) + 1, region: Number(before[1]) + 2 });
   });
 });
 
@@ -353,9 +351,10 @@ describe("failures of the running system", () => {
     try {
       const ask = () =>
         fetch(`${cold.url}/v1/models/intent/predict?input=what+is+my+account+balance`);
-      const refused = await ask();
-      expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "1"]);
-      expect(await refused.json()).toMatchObject({
+      const rejected = await ask();
+      expect(rejected.status).toBe(503);
+      expect(rejected.headers.get("retry-after")).toBe("1");
+      expect(await rejected.json()).toMatchObject({
         code: "model_store_unavailable",
         retryable: true,
       });

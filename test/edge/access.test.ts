@@ -1,4 +1,5 @@
-// Access: credentials, scopes, rate limits and CORS of the whole app in workerd.
+// Access: credentials, scopes, rate limits and CORS of the whole app in workerd. One file, because all tests share the keys and
+// the token issuer.
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { ManualClock } from "../../src/core/clock.ts";
 import type { AccessPolicy } from "../../src/http/access/access-policy.ts";

@@ -1,4 +1,5 @@
-// Client: its requests to the edge app in workerd, and how it reads the responses.
+// Client: its requests to the edge app in workerd, and how it reads the responses. One file, because all tests share the
+// recording client.
 import { beforeEach, describe, expect, it } from "vitest";
 import tensorDeployment from "../../dist/test/tensors/deployment.mjs";
 import {

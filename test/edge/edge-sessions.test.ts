@@ -1,5 +1,6 @@
 // Edge sessions: the sources of an isolate's sessions, and their replacement after failures. The app runs in workerd on the
-// stripped engine of the reference deployment and on the full engine, with snapshots in the store.
+// stripped engine of the reference deployment and on the full engine, with snapshots in the store. One file, because all tests
+// share one expensive snapshot.
 import { runtimeErrors } from "../../src/runtime/errors.ts";
 import { beforeAll, describe, expect, it } from "vitest";
 import reference from "../../dist/test/edge/deployment.mjs";

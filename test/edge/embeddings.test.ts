@@ -1,4 +1,4 @@
-// Embeddings: POST /v1/embeddings in workerd, on the real engine.
+// Embeddings: POST /v1/embeddings in workerd, on the real engine. One file, because all tests share the model and its vectors.
 import { beforeEach, describe, expect, it } from "vitest";
 import { fromBase64 } from "../../src/core/base64.ts";
 import {

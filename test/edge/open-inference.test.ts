@@ -1,4 +1,5 @@
-// Open Inference Protocol at the edge: metadata, readiness, and requests that the edge answers itself.
+// Open Inference Protocol at the edge: metadata, readiness, and requests that the edge answers itself. One file, because all
+// tests share the request helpers.
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import tensorDeployment from "../../dist/test/tensors/deployment.mjs";
 import type { Tensor, TensorDataByDatatype } from "../../src/core/tensor.ts";

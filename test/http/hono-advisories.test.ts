@@ -1,5 +1,5 @@
-// Hono advisories: one test for each advisory about Hono (since 4.0) and @hono/node-server, up to November 2026, that concerns a
-// part in use or available by configuration. test/edge/body-limits.test.ts covers the Worker's body limits.
+// Hono advisories: one test for each advisory that concerns a part in use or available by configuration. The list covers Hono
+// since 4.0 and @hono/node-server, up to November 2026. test/edge/body-limits.test.ts covers the Worker's body limits.
 //
 // The other advisories concern unused parts. The last test fails if one of them is used:
 // - serve-static: GHSA-3mpf-rcc7-5347, GHSA-w332-q679-j88p, GHSA-q5qw-h33p-qvwr, GHSA-wmmm-f939-6g9c, GHSA-wwfh-h76j-fc44; in

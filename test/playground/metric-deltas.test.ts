@@ -1,4 +1,4 @@
-// What the live panel reckons from snapshots of the edge's metrics.
+// Live panel: differences, quantiles and rates of metric snapshots.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
@@ -41,87 +41,89 @@ const snapshot = (takenAtMs: number, ...series: MetricsSnapshot["series"]): Metr
   metricsSnapshotSchema.parse({ takenAtMs, series });
 
 describe("the difference of two snapshots", () => {
-  it("is what was counted between them, with series that are new", () => {
-    const happened = subtractSnapshots(
+  it("contains the events in between, including new series", () => {
+    const delta = subtractSnapshots(
       snapshot(0, answers(3), durations([1, 0, 0])),
       snapshot(1, answers(5), answers(2, "region"), durations([1, 4, 1])),
     );
-    expect(sumByLabel(happened, "edgetier_answers_total", "tier")).toEqual(
+    expect(sumByLabel(delta, "edgetier_answers_total", "tier")).toEqual(
       new Map([
         ["edge", 2],
         ["region", 2],
       ]),
     );
-    expect(mergeHistograms(happened, "edgetier_request_duration_seconds")?.counts).toEqual([
-      0, 4, 1,
-    ]);
+    expect(mergeHistograms(delta, "edgetier_request_duration_seconds")?.counts).toEqual([0, 4, 1]);
   });
 
-  it("is all of it where the counting began anew", () => {
-    const happened = subtractSnapshots(
+  it("is the whole value after a counter reset", () => {
+    const delta = subtractSnapshots(
       snapshot(0, answers(9), durations([9, 0, 0])),
       snapshot(1, answers(2), durations([1, 0, 0])),
     );
-    expect(sumValues(sumByLabel(happened, "edgetier_answers_total", "tier"))).toBe(2);
-    expect(mergeHistograms(happened, "edgetier_request_duration_seconds")?.counts).toEqual([
-      1, 0, 0,
-    ]);
+    expect(sumValues(sumByLabel(delta, "edgetier_answers_total", "tier"))).toBe(2);
+    expect(mergeHistograms(delta, "edgetier_request_duration_seconds")?.counts).toEqual([1, 0, 0]);
   });
 
-  it("adds up: from the first to the last it is the sum of all between", () => {
+  it("is additive over a series of snapshots", () => {
     fc.assert(
       fc.property(fc.array(fc.nat(1_000), { minLength: 2 }), (steps) => {
         let value = 0;
-        const all = steps.map((step, index) => snapshot(index, answers((value += step))));
-        const between = all
+        const snapshots = steps.map((step, index) => snapshot(index, answers((value += step))));
+        const deltas = snapshots
           .slice(1)
           .map((after, index) =>
             sumValues(
               sumByLabel(
-                subtractSnapshots(all[index] ?? after, after),
+                subtractSnapshots(snapshots[index] ?? after, after),
                 "edgetier_answers_total",
                 "tier",
               ),
             ),
           );
-        expect(between.reduce((sum, one) => sum + one, 0)).toBe(value - (steps[0] ?? 0));
+        expect(deltas.reduce((sum, delta) => sum + delta, 0)).toBe(value - (steps[0] ?? 0));
       }),
     );
   });
 });
 
 describe("quantiles", () => {
-  it("are spread evenly within a bucket, over all series that match", () => {
+  it("interpolate within a bucket, over all matching series", () => {
     const both = mergeHistograms(
       snapshot(0, durations([10, 0, 0]), durations([0, 10, 0], "infer")),
       "edgetier_request_duration_seconds",
       { model: "m" },
     );
     expect(
-      both && [
-        histogramQuantile(both, 0.25),
-        histogramQuantile(both, 0.5),
-        histogramQuantile(both, 0.75),
-      ],
-    ).toEqual([0.05, 0.1, expect.closeTo(0.15)]);
+      both && {
+        p25: histogramQuantile(both, 0.25),
+        p50: histogramQuantile(both, 0.5),
+        p75: histogramQuantile(both, 0.75),
+      },
+    ).toEqual({ p25: 0.05, p50: 0.1, p75: expect.closeTo(0.15, 9) });
     expect(mergeHistograms(snapshot(0), "edgetier_request_duration_seconds")).toBeUndefined();
   });
 
-  it("are the largest bound where all is above it, and none of nothing", () => {
+  it("are the largest bound for values above it, and undefined without values", () => {
     expect(histogramQuantile({ buckets: [0.1, 0.2], counts: [0, 0, 4] }, 0.5)).toBe(0.2);
     expect(histogramQuantile({ buckets: [0.1, 0.2], counts: [0, 0, 0] }, 0.5)).toBeUndefined();
   });
 });
 
 describe("the history", () => {
-  it("has rates from poll to poll, with what came from caches", () => {
+  it("has rates between polls, including cached outputs", () => {
     const history = createSnapshotHistory();
-    for (const [at, value] of [
-      [1_000, 10],
-      [3_000, 14],
-    ] as const)
+    for (const { takenAtMs, value } of [
+      { takenAtMs: 1_000, value: 10 },
+      { takenAtMs: 3_000, value: 14 },
+    ])
       history.add(
-        snapshot(at, answers(value), hits(value, "l1"), hits(2 * value, "l2"), hits(99, "miss")),
+        snapshot(
+          takenAtMs,
+          answers(value),
+          hits(value, "l1"),
+          hits(2 * value, "l2"),
+          hits(99, "miss"),
+        ),
       );
     expect(history.computeRates().map(({ perSecond }) => perSecond)).toEqual([
       new Map([
@@ -131,7 +133,7 @@ describe("the history", () => {
     ]);
   });
 
-  it("knows of the last minute, and forgets what is older than its polls", () => {
+  it("covers the last minute, and drops older and late snapshots", () => {
     const history = createSnapshotHistory();
     for (let second = 0; second <= 200; second += 2)
       history.add(snapshot(1_000 * (second + 1), answers(second)));
@@ -141,7 +143,7 @@ describe("the history", () => {
       ),
     ).toBe(60);
     expect(history.computeRates()).toHaveLength(30);
-    history.add(snapshot(5, answers(1))); // one that came late
+    history.add(snapshot(5, answers(1))); // This one is late.
     expect(history.latest?.takenAtMs).toBe(201_000);
   });
 });

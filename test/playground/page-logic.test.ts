@@ -1,4 +1,4 @@
-// The parts of the playground that need no browser.
+// Playground logic without a browser: tier outcomes, curl commands, server timing, operating points and axis scales.
 import fc from "fast-check";
 import { spawnSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
@@ -43,39 +43,52 @@ const output = (
   degraded: false,
   ...changes,
 });
-const steps = (
-  one: Partial<PredictResponse["outputs"][number]>,
+const outcomes = (
+  changes: Partial<PredictResponse["outputs"][number]>,
   tiers: PredictResponse["usage"]["tiers"] = [],
   isCached = false,
-) => computeTierOutcomes(detail, { outputs: [output(one)], usage: { tiers } }, isCached);
-const states = (...given: Parameters<typeof steps>) =>
-  steps(...given).map(({ status: state }) => state);
+) => computeTierOutcomes(detail, { outputs: [output(changes)], usage: { tiers } }, isCached);
+const statuses = (...input: Parameters<typeof outcomes>) =>
+  outcomes(...input).map(({ status }) => status);
 
-describe("what became of each tier", () => {
-  it("is told for an exit, an escalation, a fault and a kept answer", () => {
-    expect(states({})).toEqual(["answered", "not_called", "not_called"]);
+describe("the outcome of a tier", () => {
+  it("has a status for exits, escalations and faults", () => {
+    expect(statuses({})).toEqual(["answered", "not_called", "not_called"]);
     expect(
-      states({ tier: "region", confidence: 0.5 }, [
+      statuses({ tier: "region", confidence: 0.5 }, [
         { tier: "small", inputs: 1 },
         { tier: "large", inputs: 1 },
         { tier: "region", inputs: 1 },
       ]),
     ).toEqual(["escalated", "escalated", "answered"]);
     expect(
-      states({ tier: "large", degraded: true }, [
+      statuses({ tier: "large", degraded: true }, [
         { tier: "small", inputs: 1 },
         { tier: "large", inputs: 1 },
         { tier: "region", inputs: 1, error: "region_unavailable" },
       ]),
     ).toEqual(["escalated", "answered", "failed"]);
-    expect(
-      steps({ tier: "large" }, [{ tier: "region", inputs: 0, error: "deadline_too_near" }])[2]
-        ?.description,
-    ).toBe("left out (deadline_too_near)");
-    expect(steps({}, [], true)[0]?.description).toBe("gave the answer that was kept");
-    expect(steps({ confidence: 0.5 })[0]?.description).toBe(
-      "answered as the last tier that was allowed",
+  });
+
+  it("has a different description for each cause", () => {
+    const skipped = outcomes({ tier: "large" }, [
+      { tier: "region", inputs: 0, error: "deadline_too_near" },
+    ])[2];
+    const failed = outcomes({ tier: "large" }, [
+      { tier: "region", inputs: 1, error: "deadline_too_near" },
+    ])[2];
+    expect(skipped).toMatchObject({
+      status: "failed",
+      description: expect.stringContaining("deadline_too_near"),
+    });
+    const exited = outcomes({})[0];
+    const cached = outcomes({}, [], true)[0];
+    const lastAllowed = outcomes({ confidence: 0.5 })[0];
+    const degraded = outcomes({ degraded: true })[0];
+    const descriptions = [skipped, failed, exited, cached, lastAllowed, degraded].map(
+      (outcome) => outcome?.description,
     );
+    expect(new Set(descriptions).size).toBe(descriptions.length);
   });
 });
 
@@ -96,7 +109,7 @@ describe("the curl command", () => {
     ]);
   });
 
-  it("reaches the program as it was, whatever the text has in it", () => {
+  it("passes any text to the program unchanged", () => {
     fc.assert(
       fc.property(
         fc.string().filter((text) => !text.includes("\0")),
@@ -117,7 +130,7 @@ describe("the curl command", () => {
   });
 });
 
-it("reads server-timing, and nothing from what is none", () => {
+it("parses server-timing, and ignores invalid entries", () => {
   expect(parseServerTiming('cache;dur=13, region;desc="far away";dur=34.5, total;dur=x')).toEqual([
     { name: "cache", durationMs: 13 },
     { name: "region", durationMs: 34.5 },
@@ -125,7 +138,7 @@ it("reads server-timing, and nothing from what is none", () => {
   expect(parseServerTiming(null)).toEqual([]);
 });
 
-describe("a report's points", () => {
+describe("operating points", () => {
   const point = (thresholds: number[], shares: number[]) => ({
     thresholds,
     shares,
@@ -149,7 +162,7 @@ describe("a report's points", () => {
     ],
   };
 
-  it("have the served one among them, or the nearest", () => {
+  it("include the served one, or the nearest to it", () => {
     expect(findServedPoint(report, detail)).toBe(1);
     expect(
       findServedPoint(report, {
@@ -162,33 +175,33 @@ describe("a report's points", () => {
     ).toBe(2);
   });
 
-  it("say how much goes where", () => {
+  it("have coverage, region share and thresholds", () => {
     const served = report.points[1] ?? point([], []);
-    expect([
-      coverageOf(served),
-      regionShareOf(served, report),
-      formatThresholds(served, report),
-    ]).toEqual([0.7, 0.3, "small 0.9000, large 0.7000"]);
+    expect({
+      coverage: coverageOf(served),
+      regionShare: regionShareOf(served, report),
+      thresholds: formatThresholds(served, report),
+    }).toEqual({ coverage: 0.7, regionShare: 0.3, thresholds: "small 0.9000, large 0.7000" });
     expect(formatThresholds(point([0.71], [0.9, 0.1]), report)).toBe("0.7100");
   });
 });
 
-describe("a scale", () => {
+describe("an axis scale", () => {
   it("has round steps", () => {
     expect(computeAxisScale(0, 1).ticks).toEqual([0, 0.2, 0.4, 0.6, 0.8, 1]);
     expect(computeAxisScale(-0.0028, 0.01).ticks).toEqual([-0.005, 0, 0.005, 0.01]);
     expect(computeAxisScale(-60, 0)).toEqual({ min: -60, max: 0, ticks: [-60, -40, -20, 0] });
   });
 
-  it("holds both ends, in six ticks or fewer", () => {
+  it("contains both ends, with two to six ticks", () => {
     fc.assert(
       fc.property(
         fc.double({ min: -1e6, max: 1e6, noNaN: true }),
         fc.double({ min: 1e-3, max: 1e6, noNaN: true }),
-        (least, span) => {
-          const { min: from, max: to, ticks } = computeAxisScale(least, least + span);
-          expect(from).toBeLessThanOrEqual(least + 1e-6 * span);
-          expect(to).toBeGreaterThanOrEqual(least + span - 1e-6 * span);
+        (start, span) => {
+          const { min, max, ticks } = computeAxisScale(start, start + span);
+          expect(min).toBeLessThanOrEqual(start + 1e-6 * span);
+          expect(max).toBeGreaterThanOrEqual(start + span - 1e-6 * span);
           expect(ticks.length).toBeLessThanOrEqual(6);
           expect(ticks.length).toBeGreaterThanOrEqual(2);
         },

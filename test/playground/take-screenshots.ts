@@ -1,4 +1,5 @@
-// `npm run screenshots`: the README's pictures of the playground, of a system that this starts. Each is a PNG under its ceiling.
+// Screenshot generator: starts a system and takes the README's pictures of the playground (`npm run screenshots`). Each PNG
+// must be below a size limit.
 import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,7 +11,7 @@ import { sendTraffic } from "../support/playground-traffic.ts";
 
 const MAX_BYTES = 150_000;
 const ESCALATED_TEXT = "tell me something odd about the moon";
-/** Of the live panel. */
+/** Number of polls before the picture of the live panel. */
 const POLLS = 12;
 
 const folder = await mkdtemp(join(tmpdir(), "edgetier-screenshots-"));
@@ -35,7 +36,8 @@ async function takeScreenshot(page: Page, section: string, name: string): Promis
   const path = join(PLAYGROUND_FOLDER, "screenshots", name);
   await page.locator(section).screenshot({ path });
   const { size } = await stat(path);
-  if (size > MAX_BYTES) throw new Error(`${name} has ${size} bytes, and may have ${MAX_BYTES}`);
+  if (size > MAX_BYTES)
+    throw new Error(`${name} has ${size} bytes; the limit is ${MAX_BYTES}. Reduce its content.`);
   console.log(`${name}: ${size} bytes`);
 }
 
@@ -43,9 +45,9 @@ try {
   await takeScreenshot(await open("light"), "#try", "playground.png");
   const page = await open("dark");
   for (let poll = 0; poll < POLLS; poll++) {
-    const seen = page.waitForResponse((response) => response.url().endsWith("/metrics"));
+    const polled = page.waitForResponse((response) => response.url().endsWith("/metrics"));
     await sendTraffic(system.urls.edge, 1 + (poll % 4));
-    await seen;
+    await polled;
   }
   await takeScreenshot(page, "#live", "dashboard.png");
   await takeScreenshot(page, "#thresholds", "thresholds.png");

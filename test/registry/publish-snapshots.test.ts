@@ -71,7 +71,9 @@ describe("publishModel with snapshots", () => {
     });
     expect(await objects.list("")).toEqual(before);
   });
+});
 
+describe("a change of snapshots", () => {
   it.each<[description: string, changes: Partial<TierSnapshot>]>([
     ["another memory", { bytes: new TextEncoder().encode("another memory") }],
     ["another engine", { engine: "56".repeat(32) }],

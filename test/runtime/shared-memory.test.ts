@@ -26,13 +26,13 @@ const byteTensor = (length: number, fill = 1): Tensor => ({
   data: new Uint8Array(length).fill(fill),
 });
 
-describe("tensors in a shared file", () => {
-  let file: number;
-  beforeEach(() => {
-    file = openSharedMemory() ?? openSync("/dev/full", "r+");
-  });
-  afterEach(() => closeSharedMemory(file));
+let file: number;
+beforeEach(() => {
+  file = openSharedMemory() ?? openSync("/dev/full", "r+");
+});
+afterEach(() => closeSharedMemory(file));
 
+describe("tensors in a shared file", () => {
   it("round-trip in any number, size and datatype (property)", () => {
     const datatype = fc.constantFrom(...(Object.keys(typedArrays) as NumericDatatype[]));
     const tensor = fc
@@ -81,7 +81,9 @@ describe("tensors in a shared file", () => {
     expect(writeSharedTensors(full, tensors)).toBe(tensors);
     closeSync(full);
   });
+});
 
+describe("tensors read from a shared file", () => {
   it("are views of one reusable buffer", () => {
     const buffer = new ArrayBuffer(200_000);
     const received = readSharedTensors(

@@ -96,7 +96,7 @@ export function readMarkdown(source: string): Prose[] {
   };
   for (const [index, line] of withoutCode.split("\n").entries()) {
     if (/^\s*$|^\s*[-*] |^#|^\s*\d+\. |^\|/.test(line)) flush();
-    if (/^\|/.test(line)) {
+    if (line.startsWith("|")) {
       for (const cell of line.split("|"))
         blocks.push({ line: index + 1, kind: "markdown", text: cell.trim() });
       continue;

@@ -1,4 +1,4 @@
-// A reverse proxy for HTTP in front of a real server, which breaks what goes through it on demand. Node only.
+// Fault proxy: an HTTP reverse proxy in front of a real server that injects faults on demand. Node only.
 import { once } from "node:events";
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
@@ -8,23 +8,23 @@ import { seededRandom } from "../../src/toolchain/seeded-random.ts";
 /** The fault injected into requests; with `matching`, only into requests whose "<method> <path>" matches. */
 export type Fault = { readonly matching?: RegExp } & (
   | { readonly kind: "none" }
-  /** Resets connections, without `matching` open ones too. */
+  /** Resets connections. Without `matching`, open connections are reset too. */
   | { readonly kind: "resets" }
-  /** Takes requests and never answers. */
+  /** Reads requests and never responds. */
   | { readonly kind: "hangs" }
-  /** Takes requests, and resets their connections later. */
+  /** Reads requests and resets their connections later. */
   | { readonly kind: "halfOpen"; readonly resetAfterMs: number }
   | { readonly kind: "status"; readonly status: number; readonly body?: string }
-  /** Passes a share of the requests on, all by default, only after a while. */
+  /** Delays a share of the requests; all of them by default. */
   | {
       readonly kind: "slow";
       readonly delayMs: number;
       readonly share?: number;
       readonly seed?: number;
     }
-  /** Ends answers in the middle of their body. */
+  /** Cuts responses off in the middle of their body. */
   | { readonly kind: "truncates" }
-  /** Changes one byte of each answer's body. */
+  /** Changes one byte of each response body. */
   | { readonly kind: "corrupts"; readonly seed?: number }
 );
 
@@ -44,14 +44,14 @@ export interface CapturedRequest {
 
 export interface FaultProxy {
   readonly url: string;
-  /** Origin of the server behind it. */
+  /** Origin of the server behind the proxy. */
   target: string;
   fault: Fault;
-  /** How far away the server is: what passing a request on takes, whatever the fault. */
+  /** Network delay of every forwarded request, in addition to the fault. */
   latencyMs: number;
-  /** Since the last `clearHistory`. */
+  /** Requests since the last `clearHistory`. */
   readonly receivedRequests: readonly ReceivedRequest[];
-  /** Requests whose client left before it had its answer, since the last `clearHistory`. */
+  /** Requests whose client disconnected before the end of the response, since the last `clearHistory`. */
   readonly disconnectCount: number;
   /** The last forwarded request with a body, for replays. */
   readonly lastForwardedRequest: CapturedRequest | undefined;
@@ -59,174 +59,218 @@ export interface FaultProxy {
   close(): Promise<void>;
 }
 
-/** Hop-by-hop headers, which are not forwarded. */
+/** Hop-by-hop headers are not forwarded. */
 const HOP_BY_HOP = new Set(["connection", "keep-alive", "expect"]);
-/** Longer than clients keep connections, so that none meets one that is just being closed. */
+/** Clients keep connections for a shorter time, so none sends a request into a connection that is closing. */
 const KEEP_ALIVE_MS = 75_000;
 
-export async function startFaultProxy(target = ""): Promise<FaultProxy> {
-  const agent = new Agent({ keepAlive: true });
-  const open = new Set<Socket>();
-  let fault: Fault = { kind: "none" };
-  let random = seededRandom(0);
-  let seen: ReceivedRequest[] = [];
-  let abandoned = 0;
-  let captured: CapturedRequest | undefined;
+interface ProxyState {
+  readonly agent: Agent;
+  target: string;
+  latencyMs: number;
+  fault: Fault;
+  random: () => number;
+  receivedRequests: ReceivedRequest[];
+  disconnectCount: number;
+  lastForwardedRequest: CapturedRequest | undefined;
+}
 
-  const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS, requestTimeout: 0 }, answer);
+interface Exchange {
+  readonly incoming: IncomingMessage;
+  readonly outgoing: ServerResponse;
+  readonly fault: Fault;
+}
+
+export async function startFaultProxy(target = ""): Promise<FaultProxy> {
+  const state: ProxyState = {
+    agent: new Agent({ keepAlive: true }),
+    target,
+    latencyMs: 0,
+    fault: { kind: "none" },
+    random: seededRandom(0),
+    receivedRequests: [],
+    disconnectCount: 0,
+    lastForwardedRequest: undefined,
+  };
+  const openSockets = new Set<Socket>();
+  const server = createServer(
+    { keepAliveTimeout: KEEP_ALIVE_MS, requestTimeout: 0 },
+    (incoming, outgoing) => handleRequest(state, incoming, outgoing),
+  );
   server.on("connection", (socket: Socket) => {
-    open.add(socket);
-    socket.on("close", () => open.delete(socket));
-    if (refusesAll()) socket.resetAndDestroy();
+    openSockets.add(socket);
+    socket.on("close", () => openSockets.delete(socket));
+    if (resetsAll(state.fault)) socket.resetAndDestroy();
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
 
-  const refusesAll = () => fault.kind === "resets" && fault.matching === undefined;
-
-  function faultOf({ method = "", url = "" }: IncomingMessage): Fault {
-    if (fault.matching?.test(`${method} ${url}`) === false) return { kind: "none" };
-    return fault.kind === "slow" && random() >= (fault.share ?? 1) ? { kind: "none" } : fault;
-  }
-
-  function answer(incoming: IncomingMessage, outgoing: ServerResponse): void {
-    const found = faultOf(incoming);
-    seen.push({
-      atMs: performance.now(),
-      method: incoming.method ?? "",
-      path: incoming.url ?? "",
-      isFaulty: found.kind !== "none",
-    });
-    let leave = () => {};
-    const timer = (act: () => void, afterMs: number) => {
-      const timeout = setTimeout(act, afterMs);
-      leave = () => clearTimeout(timeout);
-    };
-    outgoing.on("close", () => {
-      if (!outgoing.writableFinished && outgoing.errored === null) abandoned++;
-      leave();
-    });
-    const forward = () => void (leave = pass(incoming, outgoing, found));
-    switch (found.kind) {
-      case "resets":
-        return resetConnection(outgoing);
-      case "hangs":
-        return void incoming.resume();
-      case "halfOpen":
-        incoming.resume();
-        return timer(() => resetConnection(outgoing), found.resetAfterMs);
-      case "status":
-        incoming.resume();
-        return void outgoing.writeHead(found.status).end(found.body);
-      default: {
-        const delayMs = proxy.latencyMs + (found.kind === "slow" ? found.delayMs : 0);
-        if (delayMs > 0) timer(forward, delayMs);
-        else forward();
-      }
-    }
-  }
-
-  /** @returns what ends it, if the client leaves */
-  function pass(incoming: IncomingMessage, outgoing: ServerResponse, found: Fault): () => void {
-    const { hostname, port } = new URL(proxy.target);
-    const upstream = request({
-      agent,
-      hostname,
-      port,
-      method: incoming.method,
-      path: incoming.url,
-      headers: withoutHopByHopHeaders(incoming.rawHeaders),
-      setHost: false,
-    });
-    upstream.on("error", () => resetConnection(outgoing));
-    upstream.on("response", (response) => {
-      response.on("error", () => resetConnection(outgoing));
-      if (found.kind === "truncates" || found.kind === "corrupts")
-        void spoil(response, outgoing, found);
-      else
-        response.pipe(
-          outgoing.writeHead(
-            response.statusCode ?? 502,
-            withoutHopByHopHeaders(response.rawHeaders),
-          ),
-        );
-    });
-    incoming.pipe(upstream);
-    if (incoming.method === "POST") void capture(incoming);
-    return () => void upstream.destroy();
-  }
-
-  async function capture(incoming: IncomingMessage): Promise<void> {
-    const parts: Buffer[] = [];
-    incoming.on("data", (part: Buffer) => parts.push(part));
-    await once(incoming, "end").catch(() => {});
-    const headers = Object.entries(incoming.headers).flatMap(([name, value]) =>
-      typeof value === "string" && !HOP_BY_HOP.has(name) ? [[name, value]] : [],
-    );
-    captured = {
-      path: incoming.url ?? "",
-      headers: Object.fromEntries(headers),
-      body: new Uint8Array(Buffer.concat(parts)),
-    };
-  }
-
-  async function spoil(
-    response: IncomingMessage,
-    outgoing: ServerResponse,
-    { kind }: Fault,
-  ): Promise<void> {
-    const body = await buffer(response).catch(() => undefined);
-    if (body === undefined) return resetConnection(outgoing);
-    outgoing.writeHead(response.statusCode ?? 502, withoutHopByHopHeaders(response.rawHeaders));
-    if (body.byteLength === 0) return void outgoing.end();
-    if (kind === "truncates")
-      return void outgoing.write(body.subarray(0, body.byteLength >> 1), () =>
-        outgoing.socket?.destroy(),
-      );
-    const at = Math.floor(random() * body.byteLength);
-    body[at] = (body[at] ?? 0) ^ (1 + Math.floor(random() * 255));
-    outgoing.end(body);
-  }
-
-  const proxy: FaultProxy = {
+  return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    target,
-    latencyMs: 0,
-    get fault() {
-      return fault;
+    get target() {
+      return state.target;
     },
-    set fault(wanted) {
-      fault = wanted;
-      random = seededRandom("seed" in wanted ? (wanted.seed ?? 0) : 0);
-      if (refusesAll()) for (const socket of open) socket.resetAndDestroy();
+    set target(origin) {
+      state.target = origin;
+    },
+    get latencyMs() {
+      return state.latencyMs;
+    },
+    set latencyMs(delayMs) {
+      state.latencyMs = delayMs;
+    },
+    get fault() {
+      return state.fault;
+    },
+    set fault(fault) {
+      state.fault = fault;
+      state.random = seededRandom("seed" in fault ? (fault.seed ?? 0) : 0);
+      if (resetsAll(fault)) for (const socket of openSockets) socket.resetAndDestroy();
     },
     get receivedRequests() {
-      return seen;
+      return state.receivedRequests;
     },
     get disconnectCount() {
-      return abandoned;
+      return state.disconnectCount;
     },
     get lastForwardedRequest() {
-      return captured;
+      return state.lastForwardedRequest;
     },
     clearHistory() {
-      captured = undefined;
-      seen = [];
-      abandoned = 0;
+      state.lastForwardedRequest = undefined;
+      state.receivedRequests = [];
+      state.disconnectCount = 0;
     },
     async close() {
       server.closeAllConnections();
-      agent.destroy();
+      state.agent.destroy();
       await new Promise((resolve) => server.close(resolve));
     },
   };
-  return proxy;
 }
+
+const resetsAll = (fault: Fault): boolean =>
+  fault.kind === "resets" && fault.matching === undefined;
+
+function handleRequest(
+  state: ProxyState,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+): void {
+  const fault = selectFault(state, incoming);
+  state.receivedRequests.push({
+    atMs: performance.now(),
+    method: incoming.method ?? "",
+    path: incoming.url ?? "",
+    isFaulty: fault.kind !== "none",
+  });
+  let cancel = () => {};
+  outgoing.on("close", () => {
+    if (!outgoing.writableFinished && outgoing.errored === null) state.disconnectCount++;
+    cancel();
+  });
+  const runLater = (action: () => void, afterMs: number) => {
+    const timeout = setTimeout(action, afterMs);
+    cancel = () => clearTimeout(timeout);
+  };
+  const forward = () => {
+    cancel = forwardRequest(state, { incoming, outgoing, fault });
+  };
+  switch (fault.kind) {
+    case "resets":
+      return resetConnection(outgoing);
+    case "hangs":
+      return void incoming.resume();
+    case "halfOpen":
+      incoming.resume();
+      return runLater(() => resetConnection(outgoing), fault.resetAfterMs);
+    case "status":
+      incoming.resume();
+      return void outgoing.writeHead(fault.status).end(fault.body);
+    default: {
+      const delayMs = state.latencyMs + (fault.kind === "slow" ? fault.delayMs : 0);
+      if (delayMs > 0) runLater(forward, delayMs);
+      else forward();
+    }
+  }
+}
+
+/** Returns the fault of one request: `none` if the request does not match or its share is not drawn. */
+function selectFault(
+  { fault, random }: ProxyState,
+  { method = "", url = "" }: IncomingMessage,
+): Fault {
+  if (fault.matching?.test(`${method} ${url}`) === false) return { kind: "none" };
+  return fault.kind === "slow" && random() >= (fault.share ?? 1) ? { kind: "none" } : fault;
+}
+
+/** @returns a function that cancels the forwarded request if the client disconnects */
+function forwardRequest(state: ProxyState, exchange: Exchange): () => void {
+  const { incoming, outgoing, fault } = exchange;
+  const { hostname, port } = new URL(state.target);
+  const upstream = request({
+    agent: state.agent,
+    hostname,
+    port,
+    method: incoming.method,
+    path: incoming.url,
+    headers: withoutHopByHopHeaders(incoming.rawHeaders),
+    setHost: false,
+  });
+  upstream.on("error", () => resetConnection(outgoing));
+  upstream.on("response", (response) => {
+    response.on("error", () => resetConnection(outgoing));
+    if (fault.kind === "truncates" || fault.kind === "corrupts")
+      void sendSpoiledResponse(state, response, exchange);
+    else response.pipe(writeResponseHead(outgoing, response));
+  });
+  incoming.pipe(upstream);
+  if (incoming.method === "POST") void captureRequest(state, incoming);
+  return () => void upstream.destroy();
+}
+
+async function captureRequest(state: ProxyState, incoming: IncomingMessage): Promise<void> {
+  const chunks: Buffer[] = [];
+  incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
+  await once(incoming, "end").catch(() => {});
+  const headers = Object.entries(incoming.headers).flatMap(([name, value]) =>
+    typeof value === "string" && !HOP_BY_HOP.has(name) ? [[name, value]] : [],
+  );
+  state.lastForwardedRequest = {
+    path: incoming.url ?? "",
+    headers: Object.fromEntries(headers),
+    body: new Uint8Array(Buffer.concat(chunks)),
+  };
+}
+
+/** Sends half of the response body, or the whole body with one changed byte. */
+async function sendSpoiledResponse(
+  state: ProxyState,
+  response: IncomingMessage,
+  { outgoing, fault: { kind } }: Exchange,
+): Promise<void> {
+  const body = await buffer(response).catch(() => undefined);
+  if (body === undefined) return resetConnection(outgoing);
+  writeResponseHead(outgoing, response);
+  if (body.byteLength === 0) return void outgoing.end();
+  if (kind === "truncates")
+    return void outgoing.write(body.subarray(0, body.byteLength >> 1), () =>
+      outgoing.socket?.destroy(),
+    );
+  const offset = Math.floor(state.random() * body.byteLength);
+  body[offset] = (body[offset] ?? 0) ^ (1 + Math.floor(state.random() * 255));
+  outgoing.end(body);
+}
+
+const writeResponseHead = (outgoing: ServerResponse, response: IncomingMessage): ServerResponse =>
+  outgoing.writeHead(response.statusCode ?? 502, withoutHopByHopHeaders(response.rawHeaders));
 
 function resetConnection(outgoing: ServerResponse): void {
   outgoing.socket?.resetAndDestroy();
 }
 
-/** Alternating names and values, as in `rawHeaders`. */
-function withoutHopByHopHeaders(raw: readonly string[]): string[] {
-  return raw.filter((_, index) => !HOP_BY_HOP.has((raw[index - (index % 2)] ?? "").toLowerCase()));
+/** Takes and returns alternating names and values, as in `rawHeaders`. */
+function withoutHopByHopHeaders(rawHeaders: readonly string[]): string[] {
+  return rawHeaders.filter(
+    (_, index) => !HOP_BY_HOP.has((rawHeaders[index - (index % 2)] ?? "").toLowerCase()),
+  );
 }

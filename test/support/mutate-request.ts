@@ -1,5 +1,5 @@
-// Requests of the Open Inference Protocol made wrong in ways that clients, proxies and attackers find. Seeded: the same
-// seed gives the same requests.
+// Request mutator: breaks requests of the Open Inference Protocol in the ways of faulty clients, proxies and attackers. The
+// same seed gives the same requests.
 import { deflateSync, gzipSync } from "node:zlib";
 import { seededRandom } from "../../src/toolchain/seeded-random.ts";
 
@@ -138,137 +138,171 @@ const HEADERS: readonly (readonly [string, readonly string[]])[] = [
   ["traceparent", ["x", "00-0-0-0"]],
 ];
 
-/** @param corpus right requests; each result is one of them, changed once or several times */
+const BINARY_HEADER = "inference-header-content-length";
+
+/** Random choices, all from one seed. */
+interface Chooser {
+  /** In [0, 1). */
+  random(): number;
+  /** Integer in [0, limit). */
+  below(limit: number): number;
+  pick<Item>(items: readonly Item[]): Item;
+}
+
+/**
+ * Returns a function that picks a request of the corpus and mutates it up to three times.
+ * @param corpus valid requests
+ */
 export function createRequestMutator(
   seed: number,
   corpus: readonly RawRequest[],
 ): () => RawRequest {
-  const random = seededRandom(seed);
-  const below = (limit: number) => Math.floor(random() * limit);
-  const pick = <Item>(items: readonly Item[]): Item => {
-    const item = items[below(items.length)];
-    if (item === undefined) throw new RangeError("nothing to pick from");
-    return item;
-  };
-
-  function mutatePath(path: string): string {
-    const segments = path.split("/");
-    const at = below(segments.length);
-    const changed =
-      random() < 0.5
-        ? segments.with(at, pick(SEGMENTS))
-        : segments.toSpliced(at, below(2), pick(SEGMENTS));
-    return changed.join("/").replace(/^\/*/, "/") + (random() < 0.1 ? "?x=1&y" : "");
-  }
-
-  function mutateBytes(body: Uint8Array): Uint8Array<ArrayBuffer> {
-    const at = below(body.byteLength + 1);
-    switch (below(5)) {
-      case 0:
-        return new Uint8Array(body.subarray(0, at));
-      case 1:
-        return Uint8Array.from([...body, ...body.subarray(at)]);
-      case 2:
-        return Uint8Array.from([
-          ...body.subarray(0, at),
-          ...new TextEncoder().encode(pick(TEXTS)),
-          ...body.subarray(at),
-        ]);
-      case 3:
-        return Uint8Array.from([...body.subarray(0, at), ...body.subarray(at + 1 + below(8))]);
-      default: {
-        const flipped = new Uint8Array(body);
-        if (at < flipped.byteLength) flipped[at] = below(256);
-        return flipped;
-      }
-    }
-  }
-
-  /** One value somewhere in the JSON at the beginning, another key, or one less. */
-  function mutateJson(body: Uint8Array, jsonBytes: number): Uint8Array<ArrayBuffer> {
-    const message: unknown = JSON.parse(new TextDecoder().decode(body.subarray(0, jsonBytes)));
-    let holder: object = typeof message === "object" && message !== null ? message : {};
-    for (let depth = below(6); depth > 0; depth--) {
-      const next: unknown = Reflect.get(holder, pick(["", ...Object.keys(holder)]));
-      if (typeof next !== "object" || next === null) break;
-      holder = next;
-    }
-    const key = random() < 0.7 ? pick(["0", ...Object.keys(holder)]) : pick(KEYS);
-    if (random() < 0.2) Reflect.deleteProperty(holder, key);
-    else
-      Object.defineProperty(holder, key, {
-        value: pick(VALUES),
-        enumerable: true,
-        configurable: true,
-        writable: true,
-      });
-    return Uint8Array.from([
-      ...new TextEncoder().encode(JSON.stringify(message)),
-      ...body.subarray(jsonBytes),
-    ]);
-  }
-
-  function mutate(request: RawRequest): RawRequest {
-    const { method, path, headers, body } = request;
-    const jsonBytes = Number(headers["inference-header-content-length"] ?? body?.byteLength ?? 0);
-    switch (below(16)) {
-      case 0:
-        return { ...request, method: pick(METHODS) };
-      case 1:
-        return { ...request, path: mutatePath(path) };
-      case 2:
-      case 3: {
-        const [name, values] = pick(HEADERS);
-        return { ...request, headers: { ...headers, [name]: pick(values) } };
-      }
-      case 4:
-      case 5: {
-        const coder = pick([gzipSync, deflateSync]);
-        return body === undefined
-          ? request
-          : {
-              method,
-              path,
-              headers: { ...headers, "content-encoding": pick(["gzip", "deflate"]) },
-              body: new Uint8Array(coder(body)),
-            };
-      }
-      case 6:
-      case 7:
-      case 8:
-        return body === undefined
-          ? { ...request, body: new TextEncoder().encode(pick(TEXTS)) }
-          : { ...request, body: mutateBytes(body) };
-      default: {
-        if (body === undefined || headers["content-encoding"] !== undefined)
-          return { ...request, path: mutatePath(path) };
-        try {
-          const changed = mutateJson(body, jsonBytes);
-          const isBinary =
-            headers["inference-header-content-length"] !== undefined && random() < 0.9;
-          return {
-            method,
-            path,
-            body: changed,
-            headers: isBinary
-              ? {
-                  ...headers,
-                  "inference-header-content-length": String(
-                    changed.byteLength - body.byteLength + jsonBytes,
-                  ),
-                }
-              : headers,
-          };
-        } catch {
-          return { ...request, body: mutateBytes(body) }; // no JSON any more
-        }
-      }
-    }
-  }
-
+  const chooser = createChooser(seed);
   return () => {
-    let request = pick(corpus);
-    for (let times = 1 + below(3); times > 0; times--) request = mutate(request);
+    let request = chooser.pick(corpus);
+    for (let remaining = 1 + chooser.below(3); remaining > 0; remaining--)
+      request = mutateRequest(chooser, request);
     return request;
   };
+}
+
+function createChooser(seed: number): Chooser {
+  const random = seededRandom(seed);
+  const below = (limit: number) => Math.floor(random() * limit);
+  return {
+    random,
+    below,
+    pick<Item>(items: readonly Item[]): Item {
+      const item = items[below(items.length)];
+      if (item === undefined) throw new RangeError("the list of choices is empty");
+      return item;
+    },
+  };
+}
+
+function mutateRequest(chooser: Chooser, request: RawRequest): RawRequest {
+  const { below, pick } = chooser;
+  const { path, headers, body } = request;
+  switch (below(16)) {
+    case 0:
+      return { ...request, method: pick(METHODS) };
+    case 1:
+      return { ...request, path: mutatePath(chooser, path) };
+    case 2:
+    case 3: {
+      const [name, values] = pick(HEADERS);
+      return { ...request, headers: { ...headers, [name]: pick(values) } };
+    }
+    case 4:
+    case 5:
+      return compressBody(chooser, request);
+    case 6:
+    case 7:
+    case 8:
+      return body === undefined
+        ? { ...request, body: new TextEncoder().encode(pick(TEXTS)) }
+        : { ...request, body: mutateBytes(chooser, body) };
+    default:
+      return mutateJsonBody(chooser, request);
+  }
+}
+
+/** Compresses the body; the `content-encoding` may name the other algorithm. */
+function compressBody({ pick }: Chooser, request: RawRequest): RawRequest {
+  const { headers, body } = request;
+  const compress = pick([gzipSync, deflateSync]);
+  if (body === undefined) return request;
+  return {
+    ...request,
+    headers: { ...headers, "content-encoding": pick(["gzip", "deflate"]) },
+    body: new Uint8Array(compress(body)),
+  };
+}
+
+/** Mutates the JSON of the body. The length header of a binary body mostly stays correct, so that tensors are parsed too. */
+function mutateJsonBody(chooser: Chooser, request: RawRequest): RawRequest {
+  const { path, headers, body } = request;
+  if (body === undefined || headers["content-encoding"] !== undefined)
+    return { ...request, path: mutatePath(chooser, path) };
+  const jsonBytes = Number(headers[BINARY_HEADER] ?? body.byteLength);
+  try {
+    const mutatedBody = mutateJson(chooser, body, jsonBytes);
+    const keepsLengthCorrect = headers[BINARY_HEADER] !== undefined && chooser.random() < 0.9;
+    const mutatedJsonBytes = mutatedBody.byteLength - body.byteLength + jsonBytes;
+    return {
+      ...request,
+      body: mutatedBody,
+      headers: keepsLengthCorrect
+        ? { ...headers, [BINARY_HEADER]: String(mutatedJsonBytes) }
+        : headers,
+    };
+  } catch {
+    // An earlier mutation left no valid JSON.
+    return { ...request, body: mutateBytes(chooser, body) };
+  }
+}
+
+function mutatePath({ random, below, pick }: Chooser, path: string): string {
+  const segments = path.split("/");
+  const index = below(segments.length);
+  const mutated =
+    random() < 0.5
+      ? segments.with(index, pick(SEGMENTS))
+      : segments.toSpliced(index, below(2), pick(SEGMENTS));
+  return mutated.join("/").replace(/^\/*/, "/") + (random() < 0.1 ? "?x=1&y" : "");
+}
+
+/** Truncates the body, repeats its end, inserts text, deletes up to 8 bytes or overwrites one. */
+function mutateBytes({ below, pick }: Chooser, body: Uint8Array): Uint8Array<ArrayBuffer> {
+  const offset = below(body.byteLength + 1);
+  switch (below(5)) {
+    case 0:
+      return new Uint8Array(body.subarray(0, offset));
+    case 1:
+      return Uint8Array.from([...body, ...body.subarray(offset)]);
+    case 2:
+      return Uint8Array.from([
+        ...body.subarray(0, offset),
+        ...new TextEncoder().encode(pick(TEXTS)),
+        ...body.subarray(offset),
+      ]);
+    case 3:
+      return Uint8Array.from([
+        ...body.subarray(0, offset),
+        ...body.subarray(offset + 1 + below(8)),
+      ]);
+    default: {
+      const overwritten = new Uint8Array(body);
+      if (offset < overwritten.byteLength) overwritten[offset] = below(256);
+      return overwritten;
+    }
+  }
+}
+
+/** Replaces one value, adds a key or deletes one, anywhere in the leading JSON. @throws SyntaxError */
+function mutateJson(
+  { random, below, pick }: Chooser,
+  body: Uint8Array,
+  jsonBytes: number,
+): Uint8Array<ArrayBuffer> {
+  const message: unknown = JSON.parse(new TextDecoder().decode(body.subarray(0, jsonBytes)));
+  let holder: object = typeof message === "object" && message !== null ? message : {};
+  for (let depth = below(6); depth > 0; depth--) {
+    const next: unknown = Reflect.get(holder, pick(["", ...Object.keys(holder)]));
+    if (typeof next !== "object" || next === null) break;
+    holder = next;
+  }
+  const key = random() < 0.7 ? pick(["0", ...Object.keys(holder)]) : pick(KEYS);
+  if (random() < 0.2) Reflect.deleteProperty(holder, key);
+  else
+    Object.defineProperty(holder, key, {
+      value: pick(VALUES),
+      enumerable: true,
+      configurable: true,
+      writable: true,
+    });
+  return Uint8Array.from([
+    ...new TextEncoder().encode(JSON.stringify(message)),
+    ...body.subarray(jsonBytes),
+  ]);
 }

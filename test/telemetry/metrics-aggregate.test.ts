@@ -17,61 +17,65 @@ const deadline = (value: number, atMs: number): Series => ({
   atMs,
   value,
 });
-const byName = (series: readonly Series[]) =>
+const sortByKey = (series: readonly Series[]) =>
   series
-    .map((one) => ({ ...one, key: [one.name, ...one.labels].join() }))
+    .map((entry) => ({ ...entry, key: [entry.name, ...entry.labels].join() }))
     .toSorted((a, b) => (a.key < b.key ? -1 : 1));
 
 type Event = readonly [kind: "count" | "observe" | "set", label: string, value: number];
-/** Values are multiples of 1/1024: their sums are exact in any order. */
+/** Values are multiples of 1/1024, so that their sums are exact in any order. */
 const event = fc.tuple(
   fc.constantFrom("count", "observe", "set"),
   fc.constantFrom("a", "b"),
   fc.integer({ min: 0, max: 20_480 }).map((units) => units / 1_024),
 ) satisfies fc.Arbitrary<Event>;
 
-/** What one isolate would report of these. @param atMs of the first */
-function recordEvents(events: readonly Event[], atMs = 0): Series[] {
+/** Records events as one isolate does, one per millisecond. */
+function recordEvents(events: readonly Event[], startMs = 0): Series[] {
   const table = createSeriesTable(Infinity);
   for (const [index, [kind, label, value]] of events.entries()) {
     if (kind === "count")
-      table.record("edgetier_cache_results_total", [label, "l1"], Math.round(value), atMs + index);
+      table.record(
+        "edgetier_cache_results_total",
+        [label, "l1"],
+        Math.round(value),
+        startMs + index,
+      );
     else if (kind === "observe")
-      table.record("edgetier_region_call_duration_seconds", [label], value, atMs + index);
-    else table.record("edgetier_deadline_seconds", [label], value, atMs + index);
+      table.record("edgetier_region_call_duration_seconds", [label], value, startMs + index);
+    else table.record("edgetier_deadline_seconds", [label], value, startMs + index);
   }
   return table.list();
 }
 
 describe("merging", () => {
-  it("gives the same series, however the events were split and in whichever order they come", () => {
-    const cuts = fc.array(fc.nat(40), { maxLength: 6 });
+  it("gives the same series for any split and any order of the events", () => {
     fc.assert(
       fc.property(
         fc.array(event, { maxLength: 40 }),
-        cuts,
+        fc.array(fc.nat(40), { maxLength: 6 }),
         fc.infiniteStream(fc.nat()),
-        (events, at, order) => {
+        (events, cuts, order) => {
           const bounds = [
             0,
-            ...at.filter((one) => one < events.length).toSorted((a, b) => a - b),
+            ...cuts.filter((cut) => cut < events.length).toSorted((a, b) => a - b),
             events.length,
           ];
           const parts = bounds
             .slice(1)
-            .map((to, index) => recordEvents(events.slice(bounds[index], to), bounds[index]));
+            .map((end, index) => recordEvents(events.slice(bounds[index], end), bounds[index]));
           const shuffled = parts
             .map((part) => ({ part, rank: Number(order.next().value) }))
             .toSorted((a, b) => a.rank - b.rank);
-          expect(byName(mergeSeries(shuffled.map(({ part }) => part)))).toEqual(
-            byName(recordEvents(events)),
+          expect(sortByKey(mergeSeries(shuffled.map(({ part }) => part)))).toEqual(
+            sortByKey(recordEvents(events)),
           );
         },
       ),
     );
   });
 
-  it("counts an observation in the bucket whose bound it reaches, and above the last bound in one more", () => {
+  it("counts an observation in the first bucket whose bound is not below it, or in the last one", () => {
     const table = createSeriesTable(10);
     for (const value of [0, 0.001, 0.0011, 10, 10.1])
       table.record("edgetier_region_call_duration_seconds", ["eu"], value, 0);
@@ -79,14 +83,14 @@ describe("merging", () => {
   });
 });
 
-describe("the aggregate", () => {
-  const batch = (sequence: number, series: readonly Series[], isolate = "a") => ({
-    isolate,
-    sequence,
-    series,
-  });
+const batch = (sequence: number, series: readonly Series[], isolate = "a") => ({
+  isolate,
+  sequence,
+  series,
+});
 
-  it("takes each batch once, whoever sends it again and however late", () => {
+describe("the aggregate", () => {
+  it("adds each batch once, even if it is sent again late", () => {
     const aggregate = createMetricsAggregate(10);
     aggregate.accept(batch(1, [requests("200", 3)]), 0);
     aggregate.accept(batch(1, [requests("200", 3)]), 0);
@@ -96,16 +100,29 @@ describe("the aggregate", () => {
     expect(aggregate.listSeries()).toEqual([requests("200", 108)]);
   });
 
-  it("goes on from its state as if nothing had happened, and knows what it took before", () => {
-    const before = createMetricsAggregate(10);
-    before.accept(batch(1, [requests("200", 3), deadline(0.2, 5)]), 0);
-    const after = createMetricsAggregate(10, JSON.parse(JSON.stringify(before.exportState())));
-    after.accept(batch(1, [requests("200", 3)]), 0);
-    after.accept(batch(2, [requests("200", 4), deadline(0.1, 4)]), 0);
-    expect(after.listSeries()).toEqual([requests("200", 7), deadline(0.2, 5)]);
+  it("continues from its exported state, including the sequence numbers", () => {
+    const original = createMetricsAggregate(10);
+    original.accept(batch(1, [requests("200", 3), deadline(0.2, 5)]), 0);
+    const restored = createMetricsAggregate(10, JSON.parse(JSON.stringify(original.exportState())));
+    restored.accept(batch(1, [requests("200", 3)]), 0);
+    restored.accept(batch(2, [requests("200", 4), deadline(0.1, 4)]), 0);
+    expect(restored.listSeries()).toEqual([requests("200", 7), deadline(0.2, 5)]);
   });
 
-  it("says how many events it had no room for, and makes room by what has not changed for a week", () => {
+  it("remembers isolates for an hour, and at most 20,000 of them", () => {
+    const aggregate = createMetricsAggregate(10);
+    aggregate.accept(batch(1, [requests("200", 1)]), 0);
+    aggregate.accept(batch(1, [requests("200", 1)], "b"), 3_600_000);
+    expect(aggregate.exportState().isolates).toEqual([["b", 1, 3_600_000]]);
+    for (let count = 0; count < 20_001; count++)
+      aggregate.accept(batch(1, [], `c-${count}`), 3_600_001);
+    expect(aggregate.exportState().isolates).toHaveLength(20_000);
+    expect(aggregate.exportState().isolates[0]?.[0]).toBe("c-1");
+  });
+});
+
+describe("the aggregate's limits", () => {
+  it("count events without room, and evict series without a change for a week", () => {
     const aggregate = createMetricsAggregate(2);
     const dropped = (reason: string, value: number, atMs = 0): Series => ({
       kind: "counter",
@@ -132,10 +149,10 @@ describe("the aggregate", () => {
     ]);
   });
 
-  it("refuses what another deployment counts otherwise, and says so", () => {
+  it("reject and count series with another definition", () => {
     const aggregate = createMetricsAggregate(10);
-    const strange: Series[] = [
-      { kind: "counter", name: "edgetier_of_tomorrow_total", labels: [], atMs: 0, value: 2 },
+    const foreignSeries: Series[] = [
+      { kind: "counter", name: "edgetier_future_total", labels: [], atMs: 0, value: 2 },
       { kind: "counter", name: "toString", labels: [], atMs: 0, value: 1 },
       {
         kind: "gauge",
@@ -154,24 +171,13 @@ describe("the aggregate", () => {
         sum: 0.1,
       },
     ];
-    aggregate.accept(batch(1, strange), 0);
+    aggregate.accept(batch(1, foreignSeries), 0);
     expect(aggregate.listSeries()).toMatchObject([
       {
         name: "edgetier_telemetry_dropped_total",
         labels: ["unknown"],
-        value: strange.reduce((sum, one) => sum + countEvents(one), 0),
+        value: foreignSeries.reduce((sum, series) => sum + countEvents(series), 0),
       },
     ]);
-  });
-
-  it("remembers isolates for an hour, and twenty thousand of them", () => {
-    const aggregate = createMetricsAggregate(10);
-    aggregate.accept(batch(1, [requests("200", 1)]), 0);
-    aggregate.accept(batch(1, [requests("200", 1)], "b"), 3_600_000);
-    expect(aggregate.exportState().isolates).toEqual([["b", 1, 3_600_000]]);
-    for (let count = 0; count < 20_001; count++)
-      aggregate.accept(batch(1, [], `c-${count}`), 3_600_001);
-    expect(aggregate.exportState().isolates).toHaveLength(20_000);
-    expect(aggregate.exportState().isolates[0]?.[0]).toBe("c-1");
   });
 });

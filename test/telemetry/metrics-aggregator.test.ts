@@ -1,4 +1,4 @@
-// The Durable Object in workerd, with isolates of their own that report to it: what it has taken is there after a crash, too.
+// Metrics aggregator: the Durable Object in workerd, with reports of several isolates, and crashes.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -61,7 +61,7 @@ const read = async (): Promise<Series[]> =>
   (await (await fetch(`${edge.url}/read`)).json()) as Series[];
 
 describe("the aggregator", () => {
-  it("sums up what isolates report, each batch once", async () => {
+  it("sums the reports of isolates, each batch once", async () => {
     await edge.stop();
     await start(3);
     const batches = edge.urls.flatMap((url, index) =>
@@ -71,11 +71,12 @@ describe("the aggregator", () => {
       })),
     );
     for (const { url, batch } of batches)
-      expect(await Promise.all([report(batch, url), report(batch, url)])).toEqual([204, 204]);
+      for (const status of await Promise.all([report(batch, url), report(batch, url)]))
+        expect(status).toBe(204);
     expect(await read()).toEqual([requests(222)]);
   });
 
-  it("has what it acknowledged after it was killed, and does not take it again", async () => {
+  it("preserves confirmed batches after a crash, and does not add them again", async () => {
     const batch = { isolate: "i", sequence: 1, series: [requests(3)] };
     expect(await report(batch)).toBe(204);
     await crash();
@@ -86,17 +87,17 @@ describe("the aggregator", () => {
     expect(await read()).toEqual([requests(6)]);
   });
 
-  it("has what it told when it was killed right after", async () => {
-    const reporting = report({ isolate: "i", sequence: 1, series: [requests(3)] }).catch(() => {}); // not stored yet
-    let told = await read();
-    while (told.length === 0) told = await read();
+  it("preserves exposed values after an immediate crash", async () => {
+    const reporting = report({ isolate: "i", sequence: 1, series: [requests(3)] }).catch(() => {}); // The batch is not stored yet.
+    let exposed = await read();
+    while (exposed.length === 0) exposed = await read();
     await crash();
     await reporting;
     await start();
-    expect(await read()).toEqual(told);
+    expect(await read()).toEqual(exposed);
   });
 
-  it("keeps more than a row of its storage holds", async () => {
+  it("stores more than one row of its storage can hold", async () => {
     const series = Array.from({ length: 9_000 }, (_, index) =>
       requests(1, `${index} ${"x".repeat(200)}`),
     );

@@ -16,7 +16,7 @@ function reporterFixture({ maxSeries = 1_000 } = {}) {
   const recorder = createMetricsRecorder({ clock, maxSeries });
   const aggregate = createMetricsAggregate(10_000);
   const sent: MetricsBatch[] = [];
-  const told: MetricsBatch[] = [];
+  const announced: MetricsBatch[] = [];
   const failures: unknown[] = [];
   const state = { network: "ok" as Network, onSend: () => {} };
   const reporter = createMetricsReporter({
@@ -24,7 +24,7 @@ function reporterFixture({ maxSeries = 1_000 } = {}) {
     clock,
     isolateId: "i",
     intervalMs: 1_000,
-    onBatch: (batch) => told.push(batch),
+    onBatch: (batch) => announced.push(batch),
     onFailure: (error) => failures.push(error),
     async send(batch) {
       sent.push(batch);
@@ -39,14 +39,14 @@ function reporterFixture({ maxSeries = 1_000 } = {}) {
     recorder.count("edgetier_requests_total", { route: "predict", model: "toy", status });
     reporter.schedule((work) => background.push(work));
   };
-  /** Time goes by, and what is due happens. */
-  const pass = async (ms: number) => {
-    for (let passed = 0; passed < ms; passed += 500) {
+  /** Advances the clock in small steps, and runs due work. */
+  const advance = async (ms: number) => {
+    for (let elapsedMs = 0; elapsedMs < ms; elapsedMs += 500) {
       clock.advance(500);
       for (let turn = 0; turn < 10; turn++) await Promise.resolve();
     }
   };
-  const counted = (name = "edgetier_requests_total") =>
+  const countEvents = (name = "edgetier_requests_total") =>
     aggregate
       .listSeries()
       .reduce(
@@ -60,124 +60,147 @@ function reporterFixture({ maxSeries = 1_000 } = {}) {
     reporter,
     state,
     sent,
-    told,
+    announced,
     failures,
     background,
     request,
-    pass,
-    counted,
+    advance,
+    countEvents,
   };
 }
 
 describe("the reporter", () => {
-  it("sends what a second's requests have counted in one batch, by the work of the first of them", async () => {
-    const { request, pass, sent, background, counted } = reporterFixture();
+  it("sends one batch per second, in the background of the second's first request", async () => {
+    const { request, advance, sent, background, countEvents } = reporterFixture();
     for (let count = 0; count < 5; count++) request();
-    await pass(500);
+    await advance(500);
     for (let count = 0; count < 5; count++) request();
-    expect([sent.length, background.length]).toEqual([0, 1]);
-    await pass(500);
-    expect([sent.length, counted()]).toEqual([1, 10]);
+    expect({ sent: sent.length, background: background.length }).toEqual({
+      sent: 0,
+      background: 1,
+    });
+    await advance(500);
+    expect({ sent: sent.length, events: countEvents() }).toEqual({ sent: 1, events: 10 });
     await background[0];
-    await pass(5_000);
+    await advance(5_000);
     request();
-    await pass(1_000);
-    expect([sent.map(({ sequence }) => sequence), counted(), background.length]).toEqual([
-      [1, 2],
-      11,
-      2,
-    ]);
+    await advance(1_000);
+    expect({
+      sequences: sent.map(({ sequence }) => sequence),
+      events: countEvents(),
+      background: background.length,
+    }).toEqual({ sequences: [1, 2], events: 11, background: 2 });
   });
 
-  it("sends a batch whose outcome is unknown again as it was, and what came meanwhile after it", async () => {
-    const { request, pass, sent, told, state, counted, failures } = reporterFixture();
+  it("sends an unconfirmed batch again unchanged, and later events after it", async () => {
+    const { request, advance, sent, announced, state, countEvents, failures } = reporterFixture();
     state.network = "drops-responses";
     request();
-    await pass(1_000);
+    await advance(1_000);
     request();
-    await pass(1_000);
-    expect([counted(), failures.length]).toEqual([1, 1]);
+    await advance(1_000);
+    expect({ events: countEvents(), failures: failures.length }).toEqual({
+      events: 1,
+      failures: 1,
+    });
     state.network = "ok";
-    await pass(4_000);
+    await advance(4_000);
     expect(sent.map(({ sequence }) => sequence)).toEqual([1, 1, 1, 2]);
-    expect([counted(), told.map(({ sequence }) => sequence)]).toEqual([2, [1, 2]]);
+    expect({
+      events: countEvents(),
+      announced: announced.map(({ sequence }) => sequence),
+    }).toEqual({ events: 2, announced: [1, 2] });
   });
+});
 
-  it("waits five seconds for an answer", async () => {
-    const { request, pass, state, counted, sent } = reporterFixture();
+describe("the reporter after a failure", () => {
+  it("waits five seconds for a response", async () => {
+    const { request, advance, state, countEvents, sent } = reporterFixture();
     state.network = "hangs";
     request();
-    await pass(6_000);
+    await advance(6_000);
     state.network = "ok";
-    await pass(1_000);
-    expect([sent.length, counted()]).toEqual([2, 1]);
+    await advance(1_000);
+    expect({ sent: sent.length, events: countEvents() }).toEqual({ sent: 2, events: 1 });
   });
 
-  it("has another request send what the platform has ended without a word", async () => {
-    const { clock, request, pass, counted, background } = reporterFixture();
+  it("lets another request send if the platform terminated the first", async () => {
+    const { clock, request, advance, countEvents, background } = reporterFixture();
     const { setTimer } = clock;
-    clock.setTimer = () => () => {}; // of that request, they never fire
+    clock.setTimer = () => () => {}; // The terminated request's timers never fire.
     request();
     clock.setTimer = setTimer;
-    await pass(6_500);
+    await advance(6_500);
     request();
-    expect([background.length, counted()]).toEqual([1, 0]);
-    await pass(500);
+    expect({ background: background.length, events: countEvents() }).toEqual({
+      background: 1,
+      events: 0,
+    });
+    await advance(500);
     request();
     expect(background).toHaveLength(2);
-    await pass(1_000);
-    expect(counted()).toBe(3);
+    await advance(1_000);
+    expect(countEvents()).toBe(3);
   });
+});
 
-  it("gives a batch up after ten minutes, and says how many events it had", async () => {
-    const { request, pass, state, counted, reporter } = reporterFixture();
+describe("the reporter's limits", () => {
+  it("discard a batch after ten minutes, and count its events", async () => {
+    const { request, advance, state, countEvents, reporter } = reporterFixture();
     state.network = "drops-requests";
     request();
     request();
-    await pass(601_000);
+    await advance(601_000);
     state.network = "ok";
     await reporter.flush();
     await reporter.flush();
-    expect([counted(), counted("edgetier_telemetry_dropped_total")]).toEqual([0, 2]);
+    expect({
+      events: countEvents(),
+      dropped: countEvents("edgetier_telemetry_dropped_total"),
+    }).toEqual({ events: 0, dropped: 2 });
   });
 
-  it("holds so many series, says how many events had no room, and sends them in batches that are bounded", async () => {
-    const { request, pass, sent, counted } = reporterFixture({ maxSeries: 2 * MAX_BATCH_SERIES });
+  it("bound the series and the size of batches, and count events without room", async () => {
+    const { request, advance, sent, countEvents } = reporterFixture({
+      maxSeries: 2 * MAX_BATCH_SERIES,
+    });
     for (let status = 0; status < 2 * MAX_BATCH_SERIES + 7; status++) request(String(status));
-    await pass(3_000);
+    await advance(3_000);
     expect(sent.map(({ series }) => series.length)).toEqual([
       MAX_BATCH_SERIES,
       MAX_BATCH_SERIES,
       1,
     ]);
-    expect([counted(), counted("edgetier_telemetry_dropped_total")]).toEqual([
-      2 * MAX_BATCH_SERIES,
-      7,
-    ]);
+    expect({
+      events: countEvents(),
+      dropped: countEvents("edgetier_telemetry_dropped_total"),
+    }).toEqual({ events: 2 * MAX_BATCH_SERIES, dropped: 7 });
   });
 
-  it("leaves it to the next request when its own work has gone on for long enough", async () => {
-    const { request, pass, state, background, counted, sent } = reporterFixture();
+  it("end a request's background work, which the next request continues", async () => {
+    const { request, advance, state, background, countEvents, sent } = reporterFixture();
     state.network = "drops-requests";
     request();
-    await pass(60_000);
+    await advance(60_000);
     await background[0];
     expect(sent.length).toBeLessThan(10);
     state.network = "ok";
     request();
-    await pass(3_000);
-    expect(counted()).toBe(2);
+    await advance(3_000);
+    expect(countEvents()).toBe(2);
   });
+});
 
-  it("leaves nothing behind that was counted while its last batch was on its way, though nobody asks any more", async () => {
-    const { request, pass, state, sent, counted } = reporterFixture();
+describe("the reporter's counts", () => {
+  it("include events that arrive during the last send", async () => {
+    const { request, advance, state, sent, countEvents } = reporterFixture();
     state.onSend = () => (sent.length <= 4 ? request() : undefined);
     request();
-    await pass(10_000);
-    expect([sent.length, counted()]).toEqual([5, 5]);
+    await advance(10_000);
+    expect({ sent: sent.length, events: countEvents() }).toEqual({ sent: 5, events: 5 });
   });
 
-  it("counts everything exactly once, whatever becomes of batches and answers", async () => {
+  it("are exact for any loss of batches and responses", async () => {
     const step = fc.oneof(
       fc.constantFrom<Network>("ok", "drops-requests", "drops-responses", "hangs"),
       fc.constant("request" as const),
@@ -185,17 +208,17 @@ describe("the reporter", () => {
     );
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
-        const { request, pass, state, counted } = reporterFixture();
-        for (const one of steps) {
-          if (typeof one === "number") await pass(one);
-          else if (one === "request") request();
-          else state.network = one;
+        const { request, advance, state, countEvents } = reporterFixture();
+        for (const step of steps) {
+          if (typeof step === "number") await advance(step);
+          else if (step === "request") request();
+          else state.network = step;
         }
         state.network = "ok";
-        await pass(8_000);
+        await advance(8_000);
         request();
-        await pass(8_000);
-        expect(counted()).toBe(steps.filter((one) => one === "request").length + 1);
+        await advance(8_000);
+        expect(countEvents()).toBe(steps.filter((step) => step === "request").length + 1);
       }),
       { numRuns: propertyRuns(50) },
     );

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { writeDataPoints } from "../../src/telemetry/analytics-engine.ts";
-import { MAX_DATA_POINT_DOUBLES } from "../../src/telemetry/analytics-engine.ts";
+import { MAX_DATA_POINT_DOUBLES, writeDataPoints } from "../../src/telemetry/analytics-engine.ts";
 import {
   EDGE_METRICS,
   type MetricDefinition,
@@ -8,7 +7,7 @@ import {
 import { formatPrometheusText } from "../../src/telemetry/prometheus-text.ts";
 import { createSeriesTable } from "../../src/telemetry/series-table.ts";
 
-function someSeries() {
+function createSampleSeries() {
   const table = createSeriesTable(10);
   table.record("edgetier_requests_total", ["predict", 'a"b\\c\nd', "200"], 3, 0);
   table.record("edgetier_deadline_seconds", ["toy"], 0.2, 0);
@@ -18,7 +17,7 @@ function someSeries() {
 }
 
 describe("Prometheus' text format", () => {
-  const lines = formatPrometheusText(someSeries()).split("\n");
+  const lines = formatPrometheusText(createSampleSeries()).split("\n");
 
   it("escapes label values", () => {
     expect(lines).toContain(
@@ -27,7 +26,7 @@ describe("Prometheus' text format", () => {
     expect(lines).toContain('edgetier_deadline_seconds{model="toy"} 0.2');
   });
 
-  it("has a histogram's buckets cumulative, the last one for all, with sum and count", () => {
+  it("writes cumulative buckets, sum and count of a histogram", () => {
     const name = "edgetier_region_call_duration_seconds";
     const bucket = (bound: string, count: number) =>
       `${name}_bucket{region="eu",le="${bound}"} ${count}`;
@@ -47,7 +46,7 @@ describe("Prometheus' text format", () => {
     );
   });
 
-  it("tells of every metric what it is, once", () => {
+  it("writes the type of every metric once", () => {
     expect(lines.filter((line) => line.startsWith("# TYPE"))).toEqual(
       Object.entries<MetricDefinition>(EDGE_METRICS).map(
         ([name, { kind }]) => `# TYPE ${name} ${kind}`,
@@ -57,10 +56,13 @@ describe("Prometheus' text format", () => {
   });
 });
 
-describe("data points of Analytics Engine", () => {
-  it("are one for each series, within the limit of doubles", () => {
+describe("Analytics Engine data points", () => {
+  it("represent one series each, within the limit of doubles", () => {
     const points: unknown[] = [];
-    writeDataPoints({ writeDataPoint: (point) => points.push(point) }, { series: someSeries() });
+    writeDataPoints(
+      { writeDataPoint: (point) => points.push(point) },
+      { series: createSampleSeries() },
+    );
     expect(points).toEqual([
       {
         indexes: ["edgetier_requests_total"],

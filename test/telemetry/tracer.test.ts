@@ -1,4 +1,4 @@
-// The tracer: what becomes a trace, how it is told to others, and what is dropped rather than waited for.
+// Tracer: sampling, trace context, export and dropped spans.
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
 import { passthroughTracer, type Tracer } from "../../src/core/tracing.ts";
@@ -10,54 +10,58 @@ const TRACE_ID = "0af7651916cd43dd8448eb211c80319c";
 const PARENT_ID = "b7ad6b7169203331";
 const traceContextHeaders = (flags: string, tracestate?: string) => (name: string) =>
   ({ traceparent: `00-${TRACE_ID}-${PARENT_ID}-${flags}`, tracestate })[name];
-const nothing = () => undefined;
-const END = { name: "POST /", attributes: {} };
+const noHeaders = () => undefined;
+const REQUEST_END = { name: "POST /", attributes: {} };
 
 let clock: ManualClock;
-let sent: EndedSpan[][];
-let dropped: [SpanDropReason, number][];
-let work: Promise<unknown>[];
+let exports: EndedSpan[][];
+let dropped: { readonly reason: SpanDropReason; readonly spans: number }[];
+let background: Promise<unknown>[];
 let send: (spans: readonly EndedSpan[]) => Promise<number>;
-const waitUntil = (one: Promise<unknown>) => void work.push(one);
+const waitUntil = (work: Promise<unknown>) => void background.push(work);
 beforeEach(() => {
   clock = new ManualClock(1_000_000);
-  [sent, dropped, work] = [[], [], []];
+  [exports, dropped, background] = [[], [], []];
   send = async (spans) => {
-    sent.push([...spans]);
+    exports.push([...spans]);
     return 0;
   };
 });
 
-function createTestTracer({ share = 1, extraPerSecond = 2 } = {}): Tracer {
+function createTestTracer({ sampleRatio = 1, extraTracesPerSecond = 2 } = {}): Tracer {
   const exporter = createSpanExporter({
     send: (spans) => send(spans),
     clock,
-    onDropped: (reason, spans) => dropped.push([reason, spans]),
+    onDropped: (reason, spans) => dropped.push({ reason, spans }),
   });
   return createTracer({
     clock,
     exporter,
-    sampleRatio: share,
-    extraTracesPerSecond: extraPerSecond,
+    sampleRatio,
+    extraTracesPerSecond,
   });
 }
 
-/** After the second in which spans are gathered. */
+/** Returns the exported spans after the export delay. */
 async function collectExportedSpans(): Promise<EndedSpan[]> {
   clock.advance(1_000);
-  await Promise.all(work.splice(0));
-  return sent.splice(0).flat();
+  await Promise.all(background.splice(0));
+  return exports.splice(0).flat();
 }
 
 describe("a request's trace", () => {
-  it("is one tree, in the client's trace, with what ends after the request", async () => {
-    const { span, finish } = createTestTracer().startRequest(traceContextHeaders("01", "vendor=1"));
+  it("continues the client's trace", () => {
+    const { span } = createTestTracer().startRequest(traceContextHeaders("01", "vendor=1"));
     expect(span).toMatchObject({
       traceId: TRACE_ID,
       isSampled: true,
       isRecording: true,
       headers: { traceparent: `00-${TRACE_ID}-${span.id}-01`, tracestate: "vendor=1" },
     });
+  });
+
+  it("is one tree, including spans that end after the request", async () => {
+    const { span, finish } = createTestTracer().startRequest(traceContextHeaders("01", "vendor=1"));
     const tier = span.startChild("tier", { "edgetier.tier": "heavy" });
     const call = tier.startChild("region call", {}, { kind: "client" });
     const late = tier.startChild("region call", {}, { kind: "client" });
@@ -69,62 +73,52 @@ describe("a request's trace", () => {
     clock.advance(5);
     late.end();
     const spans = await collectExportedSpans();
-    const root = {
-      name: "POST /v1",
-      kind: "server",
-      id: span.id,
-      parentId: PARENT_ID,
-      startMs: 1_000_000,
-      endMs: 1_000_020,
-      errorCode: undefined,
-      attributes: { "http.response.status_code": 200 },
-    };
-    expect(spans.find(({ kind }) => kind === "server")).toMatchObject(root);
-    expect(
-      spans.map(({ name, parentId, endMs, errorCode: error }) => [
-        name,
-        parentId,
-        endMs - 1_000_000,
-        error,
-      ]),
-    ).toEqual([
-      ["region call", tier.id, 20, "timed_out"],
-      ["tier", span.id, 20, undefined],
-      ["POST /v1", PARENT_ID, 20, undefined],
-      ["region call", tier.id, 25, undefined],
+    const trace = { traceId: TRACE_ID, traceState: "vendor=1", isSampled: true };
+    expect(spans).toMatchObject([
+      {
+        ...trace,
+        name: "region call",
+        parentId: tier.id,
+        endMs: 1_000_020,
+        errorCode: "timed_out",
+      },
+      { ...trace, name: "tier", parentId: span.id, endMs: 1_000_020, errorCode: undefined },
+      {
+        ...trace,
+        name: "POST /v1",
+        kind: "server",
+        id: span.id,
+        parentId: PARENT_ID,
+        startMs: 1_000_000,
+        endMs: 1_000_020,
+        errorCode: undefined,
+        attributes: { "http.response.status_code": 200 },
+      },
+      { ...trace, name: "region call", parentId: tier.id, endMs: 1_000_025, errorCode: undefined },
     ]);
     expect(new Set(spans.map(({ id }) => id))).toHaveProperty("size", 4);
-    expect(
-      spans.every(
-        ({ traceId, traceState: state, isSampled }) =>
-          traceId === TRACE_ID && state === "vendor=1" && isSampled,
-      ),
-    ).toBe(true);
   });
 
-  it("begins here without a context, or with one that is none", () => {
-    const tracer = createTestTracer();
-    for (const traceparent of [
-      undefined,
-      "",
-      "00-0-0-00",
-      `00-${"0".repeat(32)}-${PARENT_ID}-01`,
-      `00-${TRACE_ID}-${"0".repeat(16)}-01`,
-      `ff-${TRACE_ID}-${PARENT_ID}-01`,
-      `00-${TRACE_ID.toUpperCase()}-${PARENT_ID}-01`,
-      `00-${TRACE_ID}-${PARENT_ID}-01-more`,
-    ]) {
-      const { span } = tracer.startRequest(
-        (name) => ({ traceparent, tracestate: "vendor=1" })[name],
-      );
-      expect(span.traceId).toMatch(/^[0-9a-f]{32}$/);
-      expect(span.traceId).not.toBe(TRACE_ID);
-      expect(span.headers).toEqual({ traceparent: `00-${span.traceId}-${span.id}-01` });
-    }
+  it.each([
+    undefined,
+    "",
+    "00-0-0-00",
+    `00-${"0".repeat(32)}-${PARENT_ID}-01`,
+    `00-${TRACE_ID}-${"0".repeat(16)}-01`,
+    `ff-${TRACE_ID}-${PARENT_ID}-01`,
+    `00-${TRACE_ID.toUpperCase()}-${PARENT_ID}-01`,
+    `00-${TRACE_ID}-${PARENT_ID}-01-more`,
+  ])("starts without a valid context: %s", (traceparent) => {
+    const { span } = createTestTracer().startRequest(
+      (name) => ({ traceparent, tracestate: "vendor=1" })[name],
+    );
+    expect(span.traceId).toMatch(/^[0-9a-f]{32}$/);
+    expect(span.traceId).not.toBe(TRACE_ID);
+    expect(span.headers).toEqual({ traceparent: `00-${span.traceId}-${span.id}-01` });
   });
 
-  it("is not sent without an end, nor is what ends later", async () => {
-    const { span, finish } = createTestTracer().startRequest(nothing);
+  it("is discarded without an end, together with later spans", async () => {
+    const { span, finish } = createTestTracer().startRequest(noHeaders);
     const child = span.startChild("phase");
     finish(waitUntil);
     child.end();
@@ -133,68 +127,77 @@ describe("a request's trace", () => {
 });
 
 describe("sampling", () => {
-  const sampledOf = (tracer: Tracer, header: (name: string) => string | undefined, n: number) =>
-    Array.from({ length: n }, () => tracer.startRequest(header).span.isSampled).filter(Boolean)
-      .length;
+  const countSampled = (
+    tracer: Tracer,
+    header: (name: string) => string | undefined,
+    requests: number,
+  ) =>
+    Array.from({ length: requests }, () => tracer.startRequest(header).span.isSampled).filter(
+      Boolean,
+    ).length;
 
-  it("takes a share of the traces that begin here", () => {
-    expect(sampledOf(createTestTracer({ share: 0 }), nothing, 100)).toBe(0);
-    expect(sampledOf(createTestTracer({ share: 1 }), nothing, 100)).toBe(100);
-    const half = sampledOf(createTestTracer({ share: 0.5 }), nothing, 2_000);
-    expect(half).toBeGreaterThan(850); // 6.7 standard deviations
+  it("selects a ratio of the traces that start here", () => {
+    expect(countSampled(createTestTracer({ sampleRatio: 0 }), noHeaders, 100)).toBe(0);
+    expect(countSampled(createTestTracer({ sampleRatio: 1 }), noHeaders, 100)).toBe(100);
+    const half = countSampled(createTestTracer({ sampleRatio: 0.5 }), noHeaders, 2_000);
+    // The bounds are 6.7 standard deviations from the mean.
+    expect(half).toBeGreaterThan(850);
     expect(half).toBeLessThan(1_150);
   });
 
-  it("follows a client, who can make only so many dear", () => {
-    const tracer = createTestTracer({ share: 1, extraPerSecond: 3 });
-    expect(sampledOf(tracer, traceContextHeaders("00"), 10)).toBe(0);
-    expect(sampledOf(tracer, traceContextHeaders("01"), 10)).toBe(3);
+  it("honors a client's decision within the rate limit", () => {
+    const tracer = createTestTracer({ sampleRatio: 1, extraTracesPerSecond: 3 });
+    expect(countSampled(tracer, traceContextHeaders("00"), 10)).toBe(0);
+    expect(countSampled(tracer, traceContextHeaders("01"), 10)).toBe(3);
     clock.advance(500);
-    expect(sampledOf(tracer, traceContextHeaders("01"), 10)).toBe(1);
+    expect(countSampled(tracer, traceContextHeaders("01"), 10)).toBe(1);
     clock.advance(60_000);
-    expect(sampledOf(tracer, traceContextHeaders("03"), 10)).toBe(3);
-    expect(sampledOf(createTestTracer({ extraPerSecond: 0 }), traceContextHeaders("01"), 10)).toBe(
-      0,
-    );
+    expect(countSampled(tracer, traceContextHeaders("03"), 10)).toBe(3);
+    expect(
+      countSampled(createTestTracer({ extraTracesPerSecond: 0 }), traceContextHeaders("01"), 10),
+    ).toBe(0);
   });
 
-  it("keeps what failed, or is worth it, within a rate of its own, and tells nobody further on", async () => {
-    const tracer = createTestTracer({ share: 0, extraPerSecond: 2 });
-    for (const [error, isWorth] of [
-      ["session_failed", false],
-      [undefined, false],
-      [undefined, true],
-      ["session_failed", false],
-    ] as const) {
-      const { span, finish } = tracer.startRequest(nothing);
+  it("records failed and forced traces within their own rate limit, without forwarding the decision", async () => {
+    const tracer = createTestTracer({ sampleRatio: 0, extraTracesPerSecond: 2 });
+    for (const { error, isForced } of [
+      { error: "session_failed", isForced: false },
+      { error: undefined, isForced: false },
+      { error: undefined, isForced: true },
+      { error: "session_failed", isForced: false },
+    ]) {
+      const { span, finish } = tracer.startRequest(noHeaders);
       expect(span.headers["traceparent"]).toMatch(/-00$/);
-      if (isWorth) span.startChild("tier").forceRecording();
-      finish(waitUntil, { ...END, error });
+      if (isForced) span.startChild("tier").forceRecording();
+      finish(waitUntil, { ...REQUEST_END, error });
     }
-    expect(
-      (await collectExportedSpans()).map(({ errorCode: error, isSampled }) => [error, isSampled]),
-    ).toEqual([
-      ["session_failed", false],
-      [undefined, false],
+    const summaries = (await collectExportedSpans()).map(({ name, errorCode, isSampled }) => ({
+      name,
+      errorCode,
+      isSampled,
+    }));
+    expect(summaries).toEqual([
+      { name: REQUEST_END.name, errorCode: "session_failed", isSampled: false },
+      { name: REQUEST_END.name, errorCode: undefined, isSampled: false },
     ]);
   });
 });
 
-describe("work that requests shared", () => {
-  it("is a tree of its own with links to them, where one of them is sampled", async () => {
-    const tracer = createTestTracer({ share: 0 });
-    const [one, other, unsampled] = [
+describe("a linked span", () => {
+  it("is a separate tree with links to its requests, if one of them is sampled", async () => {
+    const tracer = createTestTracer({ sampleRatio: 0 });
+    const [first, second, unsampled] = [
       tracer.startRequest(traceContextHeaders("01")),
       tracer.startRequest(traceContextHeaders("01")),
-      tracer.startRequest(nothing),
+      tracer.startRequest(noHeaders),
     ];
     const batch = tracer.recordLinkedSpan("batch", { rows: 3 }, { startMs: 5, endMs: 9 }, [
-      one.span,
-      other.span,
+      first.span,
+      second.span,
     ]);
     tracer.recordLinkedSpan("batch", { rows: 1 }, { startMs: 5, endMs: 9 }, [unsampled.span]);
     await tracer.flush();
-    expect(sent.flat()).toMatchObject([
+    expect(exports.flat()).toMatchObject([
       {
         name: "batch",
         id: batch.id,
@@ -204,85 +207,88 @@ describe("work that requests shared", () => {
         attributes: { rows: 3 },
       },
     ]);
-    expect(sent.flat()[0]?.links.map(({ traceId, id }) => [traceId, id])).toEqual([
-      [TRACE_ID, one.span.id],
-      [TRACE_ID, other.span.id],
+    expect(exports.flat()[0]?.links).toMatchObject([
+      { traceId: TRACE_ID, id: first.span.id },
+      { traceId: TRACE_ID, id: second.span.id },
     ]);
     expect(batch.traceId).not.toBe(TRACE_ID);
   });
 });
 
-describe("sending", () => {
-  const trace = (tracer: Tracer) => tracer.startRequest(nothing).finish(waitUntil, END);
+const recordTrace = (tracer: Tracer) =>
+  tracer.startRequest(noHeaders).finish(waitUntil, REQUEST_END);
 
-  it("gathers a second's spans into one message, and has only one request wait for it", async () => {
+describe("the export", () => {
+  it("collects a second's spans in one message, in the background of one request", async () => {
     const tracer = createTestTracer();
-    for (let i = 0; i < 10; i++) trace(tracer);
-    expect(work).toHaveLength(1);
-    expect(sent).toEqual([]);
+    for (let i = 0; i < 10; i++) recordTrace(tracer);
+    expect(background).toHaveLength(1);
+    expect(exports).toEqual([]);
     expect(await collectExportedSpans()).toHaveLength(10);
-    trace(tracer);
+    recordTrace(tracer);
     expect(await collectExportedSpans()).toHaveLength(1);
   });
 
-  it("is taken over where the platform has ended the request that was to do it", async () => {
+  it("is taken over by another request if the platform terminated the first", async () => {
     const tracer = createTestTracer();
-    const forgotten: Promise<unknown>[] = [];
-    const timers: ManualClock["setTimer"] = clock.setTimer;
-    clock.setTimer = () => () => {}; // its timer went with it
-    tracer.startRequest(nothing).finish((one) => void forgotten.push(one), END);
-    clock.setTimer = timers;
+    const terminated: Promise<unknown>[] = [];
+    const { setTimer } = clock;
+    clock.setTimer = () => () => {}; // The terminated request's timer never fires.
+    tracer.startRequest(noHeaders).finish((work) => void terminated.push(work), REQUEST_END);
+    clock.setTimer = setTimer;
     clock.advance(2_500);
-    trace(tracer);
+    recordTrace(tracer);
     expect(await collectExportedSpans()).toHaveLength(2);
   });
+});
 
-  it("drops what comes quicker than it can be sent, and counts it", async () => {
+describe("the export to a failing collector", () => {
+  it("drops and counts spans beyond the queue", async () => {
     send = () => new Promise(() => {});
     const tracer = createTestTracer();
-    for (let i = 0; i < 4_000; i++) trace(tracer);
-    expect(dropped.reduce((sum, [reason, spans]) => sum + (reason === "full" ? spans : 0), 0)).toBe(
-      4_000 - 2_048 - 2 * 512,
-    );
+    for (let i = 0; i < 4_000; i++) recordTrace(tracer);
+    expect(
+      dropped.reduce((sum, { reason, spans }) => sum + (reason === "full" ? spans : 0), 0),
+    ).toBe(4_000 - 2_048 - 2 * 512);
   });
 
-  it("drops what the collector does not take, and counts it; the next are sent", async () => {
+  it("drops and counts rejected spans, and sends later ones", async () => {
     const tracer = createTestTracer();
-    const good = send;
+    const workingSend = send;
     send = () => Promise.reject(new TypeError("connection refused"));
-    trace(tracer);
+    recordTrace(tracer);
     expect(await collectExportedSpans()).toEqual([]);
-    send = async (spans) => (await good(spans)) + 1;
-    trace(tracer);
-    trace(tracer);
+    send = async (spans) => (await workingSend(spans)) + 1;
+    recordTrace(tracer);
+    recordTrace(tracer);
     expect(await collectExportedSpans()).toHaveLength(2);
     expect(dropped).toEqual([
-      ["unsent", 1],
-      ["unsent", 1],
+      { reason: "unsent", spans: 1 },
+      { reason: "unsent", spans: 1 },
     ]);
   });
 
-  it("goes on when two messages hang", async () => {
-    const good = send;
+  it("continues after two messages that hang", async () => {
+    const workingSend = send;
     send = () => new Promise(() => {});
     const tracer = createTestTracer();
-    trace(tracer);
+    recordTrace(tracer);
     clock.advance(1_000);
     await Promise.resolve();
-    trace(tracer);
+    recordTrace(tracer);
     clock.advance(1_000);
     await Promise.resolve();
-    send = good;
-    trace(tracer);
+    send = workingSend;
+    recordTrace(tracer);
     clock.advance(9_000);
-    trace(tracer);
-    work.splice(0, 2); // those hang
+    recordTrace(tracer);
+    background.splice(0, 2); // These hang.
     expect((await collectExportedSpans()).length).toBeGreaterThan(0);
   });
 });
 
-describe("without a collector", () => {
-  it("hands a context on as it came, and makes none", () => {
+describe("the passthrough tracer", () => {
+  it("forwards a trace context unchanged, and creates none", () => {
     const { span } = passthroughTracer.startRequest(traceContextHeaders("01", "vendor=1"));
     expect(span).toMatchObject({
       traceId: TRACE_ID,
@@ -290,7 +296,7 @@ describe("without a collector", () => {
       headers: { traceparent: `00-${TRACE_ID}-${PARENT_ID}-01`, tracestate: "vendor=1" },
     });
     expect(span.startChild("tier").headers).toEqual(span.headers);
-    expect(passthroughTracer.startRequest(nothing).span).toMatchObject({
+    expect(passthroughTracer.startRequest(noHeaders).span).toMatchObject({
       traceId: undefined,
       headers: {},
     });

@@ -75,7 +75,7 @@ export const command = defineCommand({
           () => profileNodePhases(source, project, tier, samples, region),
         ];
         for (const [index, attempt] of attempts.entries()) {
-          // A region's tier may be more than workerd holds.
+          // A region tier may exceed workerd's memory.
           await attempt().then(
             (profile) => runtimes.push(profile),
             (error: unknown) =>

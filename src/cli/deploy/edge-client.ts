@@ -23,7 +23,7 @@ export interface EdgeResponse {
 export interface EdgeClient {
   readonly url: string;
   readonly apiKey: string | undefined;
-  /** Sent with every request. */
+  /** Headers of every request. */
   readonly headers: Readonly<Record<string, string>>;
   /** @throws edge_unreachable */
   get(path: string): Promise<EdgeResponse>;

@@ -168,7 +168,21 @@ function sliderCards(report: ModelReport, servedIndex: number): HTMLElement[] {
     show();
   });
   show();
-  const control = element(
+  const control = sliderControl(slider, output, reset);
+  return [
+    element(
+      "div",
+      { class: "card wide" },
+      element("h3", {}, "Effect of another threshold"),
+      control,
+      figures,
+    ),
+    chart,
+  ];
+}
+
+function sliderControl(slider: HTMLElement, output: HTMLElement, reset: HTMLElement): HTMLElement {
+  return element(
     "div",
     { class: "slide" },
     element("label", { for: "threshold" }, "Minimum confidence for an exit"),
@@ -181,16 +195,6 @@ function sliderCards(report: ModelReport, servedIndex: number): HTMLElement[] {
     ),
     element("p", {}, reset),
   );
-  return [
-    element(
-      "div",
-      { class: "card wide" },
-      element("h3", {}, "Effect of another threshold"),
-      control,
-      figures,
-    ),
-    chart,
-  ];
 }
 
 function operatingPointTable(

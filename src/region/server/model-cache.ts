@@ -72,12 +72,11 @@ interface PendingReservation<Item> {
 }
 
 export function createModelCache<Item>(options: ModelCacheOptions<Item>): ModelCache<Item> {
-  const { clock, load, unload } = options;
+  const { clock, unload } = options;
   /** Ordered by last use, least recent first. */
   const entries = new Map<string, MutableEntry<Item>>();
-  /** Memory of each item when it was last loaded, which is more precise than its graph's size. */
-  const measuredBytes = new Map<string, number>();
   const memory = createMemoryBudget(options, entries, (entry) => void removeEntry(entry));
+  const loadInto = createEntryLoader(options, memory);
 
   function create(key: string): MutableEntry<Item> {
     const { promise, resolve, reject } = Promise.withResolvers<Item>();
@@ -91,21 +90,6 @@ export function createModelCache<Item>(options: ModelCacheOptions<Item>): ModelC
       reject(error);
     });
     return entry;
-  }
-
-  async function loadInto(entry: MutableEntry<Item>): Promise<Item> {
-    const { item, memoryBytes } = await load(entry.key, (minBytes) =>
-      memory.reserve(entry, Math.max(minBytes, measuredBytes.get(entry.key) ?? 0)),
-    );
-    measuredBytes.set(entry.key, memoryBytes);
-    if (memory.exceedsBudget(memoryBytes)) {
-      await unload(item);
-      throw memory.tooLargeError(entry, memoryBytes);
-    }
-    entry.bytes = memoryBytes;
-    entry.item = item;
-    memory.rebalance();
-    return item;
   }
 
   async function removeEntry(entry: MutableEntry<Item>): Promise<void> {
@@ -148,11 +132,17 @@ export function createModelCache<Item>(options: ModelCacheOptions<Item>): ModelC
     },
     async dispose() {
       entries.clear();
-      const all = memory.entries();
-      for (const entry of all) entry.isRemoved = true; // Entries that are still loading are unloaded afterwards.
-      await Promise.allSettled(all.map((entry) => entry.item !== undefined && unload(entry.item)));
+      await disposeEntries(memory.entries(), unload);
     },
   };
+}
+
+async function disposeEntries<Item>(
+  entries: readonly MutableEntry<Item>[],
+  unload: (item: Item) => Promise<void>,
+): Promise<void> {
+  for (const entry of entries) entry.isRemoved = true; // Entries that are still loading are unloaded afterwards.
+  await Promise.allSettled(entries.map((entry) => entry.item !== undefined && unload(entry.item)));
 }
 
 const createEntry = <Item>(
@@ -168,6 +158,30 @@ const createEntry = <Item>(
   lastUsedAtMs: nowMs,
   isRemoved: false,
 });
+
+/** Returns the function that loads an entry's item within the memory budget. */
+function createEntryLoader<Item>(
+  { load, unload }: ModelCacheOptions<Item>,
+  memory: ReturnType<typeof createMemoryBudget<Item>>,
+) {
+  /** Memory of each item when it was last loaded, which is more precise than its graph's size. */
+  const measuredBytes = new Map<string, number>();
+
+  return async function loadInto(entry: MutableEntry<Item>): Promise<Item> {
+    const { item, memoryBytes } = await load(entry.key, (minBytes) =>
+      memory.reserve(entry, Math.max(minBytes, measuredBytes.get(entry.key) ?? 0)),
+    );
+    measuredBytes.set(entry.key, memoryBytes);
+    if (memory.exceedsBudget(memoryBytes)) {
+      await unload(item);
+      throw memory.tooLargeError(entry, memoryBytes);
+    }
+    entry.bytes = memoryBytes;
+    entry.item = item;
+    memory.rebalance();
+    return item;
+  };
+}
 
 const sumBytes = (entries: Iterable<{ readonly bytes: number }>): number =>
   [...entries].reduce((sum, { bytes }) => sum + bytes, 0);
@@ -221,15 +235,7 @@ function createMemoryBudget<Item>(
   }
 
   function evictFor(bytes: number): void {
-    const staying = new Set([...inMemory].filter(({ isRemoved }) => !isRemoved)); // Removed entries free their memory anyway.
-    const idle = [...cached.values()].filter(
-      ({ item, useCount }) => item !== undefined && useCount === 0,
-    );
-    // Eviction is pointless if the reservation would have to wait all the same.
-    if (bytes > 0 && sumBytes(staying) - sumBytes(idle) + bytes > budgetBytes) return;
-    for (const entry of idle) {
-      if (sumBytes(staying) + bytes <= budgetBytes) return;
-      staying.delete(entry);
+    for (const entry of chooseEvictions(inMemory, cached.values(), bytes, budgetBytes)) {
       onEvict(entry.key, entry.bytes);
       remove(entry);
     }
@@ -247,4 +253,22 @@ function createMemoryBudget<Item>(
       rebalance();
     },
   };
+}
+
+/** Returns the idle entries to evict so that further `bytes` fit, least recently used first. */
+function chooseEvictions<Item>(
+  inMemory: Iterable<MutableEntry<Item>>,
+  cached: Iterable<MutableEntry<Item>>,
+  bytes: number,
+  budgetBytes: number,
+): readonly MutableEntry<Item>[] {
+  const staying = new Set([...inMemory].filter(({ isRemoved }) => !isRemoved)); // Removed entries free their memory anyway.
+  const idle = [...cached].filter(({ item, useCount }) => item !== undefined && useCount === 0);
+  // Eviction is pointless if the reservation would have to wait all the same.
+  if (bytes > 0 && sumBytes(staying) - sumBytes(idle) + bytes > budgetBytes) return [];
+  return idle.filter((entry) => {
+    const isEvicted = sumBytes(staying) + bytes > budgetBytes;
+    if (isEvicted) staying.delete(entry);
+    return isEvicted;
+  });
 }

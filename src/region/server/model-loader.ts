@@ -50,7 +50,7 @@ export function createModelLoader({
   ...options
 }: ModelLoaderOptions): ModelLoader {
   const failures = new LRUCache<string, string>({ max: MAX_CACHED_FAILURES });
-  const reported = new WeakSet<Error>();
+  const report = createFailureReporter(onEvent);
   const isTransient = (error: unknown) => hasErrorCode(error, "model_store_unavailable", "no_room");
   const failureCache = createFailureCache<LoadedItem<LoadedRegionModel>>({
     clock,
@@ -91,7 +91,18 @@ export function createModelLoader({
     }
   }
 
-  function report(model: string, version: number | undefined, error: unknown): void {
+  return {
+    load: (key, reserveMemory) => failureCache.run(key, () => load(key, reserveMemory)),
+    clearFailure: failureCache.clear,
+    lastFailureReason: (key) => failures.get(key),
+    reportFailure: report,
+  };
+}
+
+/** Reports each failure once, even if several callers receive it. */
+function createFailureReporter(onEvent: ModelLoaderOptions["onEvent"]) {
+  const reported = new WeakSet<Error>();
+  return (model: string, version: number | undefined, error: unknown): void => {
     if (!(error instanceof Error) || reported.has(error)) return;
     reported.add(error);
     onEvent({
@@ -100,13 +111,6 @@ export function createModelLoader({
       version,
       error,
     });
-  }
-
-  return {
-    load: (key, reserveMemory) => failureCache.run(key, () => load(key, reserveMemory)),
-    clearFailure: failureCache.clear,
-    lastFailureReason: (key) => failures.get(key),
-    reportFailure: report,
   };
 }
 

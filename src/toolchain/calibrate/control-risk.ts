@@ -1,14 +1,14 @@
 // Controls the risk of a cascade's exits by Learn-then-Test (Angelopoulos et al. 2021, "Learn then
 // Test: Calibrating Predictive Algorithms to Achieve Risk Control"). All exits are tested together.
 //
-// Guarantee: the chosen thresholds have a risk of at most epsilon, with a probability of at least 1
-// - delta over the tested samples. The path of thresholds must not depend on the tested samples,
+// Guarantee: the chosen thresholds have a risk of at most epsilon, with a probability of at least
+// 1 - delta over the tested samples. The path of thresholds must not depend on the tested samples,
 // and these must be independent draws from production traffic. Fixed-sequence testing follows the
 // path, tests the hypothesis "the risk is above epsilon" at level delta, and stops at the first
-// thresholds that fail. A wrong acceptance requires that the first true hypothesis on the path
-// passes. Its p-value allows that with a probability of at most delta, for any number of tests. All
-// accepted thresholds hold simultaneously, so that any of them may be chosen; this implementation
-// chooses the cheapest.
+// thresholds that fail. A wrong acceptance requires that the test rejects the first true hypothesis
+// on the path. Its p-value allows that with a probability of at most delta, for any number of
+// tests. All accepted thresholds hold simultaneously, so that any of them may be chosen. This
+// implementation chooses the cheapest.
 //
 // Training data: if the tested samples also trained the graphs or their out-of-scope rules, their
 // risk is too optimistic and the bound loses its value.

@@ -40,7 +40,8 @@ function elementwise(step: RuleContext): Axes[] | undefined {
 /** Rule for operators that process each channel separately over all positions. */
 function channelwise(step: RuleContext): Axes[] | undefined {
   const [batch, channels, ...spatial] = step.claimInput(0) ?? [];
-  if (step.outputShapes.length > 1) return undefined; // The indices of MaxPool also depend on the channel.
+  // The second output of MaxPool contains indices that depend on the number of channels.
+  if (step.outputShapes.length > 1) return undefined;
   step.coupling.freeze(spatial, `${step.label} works along the spatial axes`);
   return step.outputShapes.map((shape = []) => [
     batch,

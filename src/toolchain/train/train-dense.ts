@@ -1,6 +1,7 @@
 // Trains a softmax head, with or without hidden layers, on rows of features:
 //
-//   trainDense({ rows: Float32Array [n, width], width }, { soft: Float32Array [n, classes], outputs: classes, labels? },
+//   trainDense({ rows: Float32Array [n, width], width },
+//              { softTargets: Float32Array [n, classes], outputs: classes, labels? },
 //              { epochs, seed, hidden?: number[], … }): Promise<DenseLayer[]>
 //
 // The returned layers read raw features: x W + b, a ReLU between layers, logits at the end.

@@ -63,115 +63,140 @@ export interface FaultSystem {
   stop(): Promise<void>;
 }
 
+/** Collects the stops of parts, and runs them in reverse order. */
+function createStops() {
+  const stops: (() => Promise<void>)[] = [];
+  return {
+    add: (stop: () => Promise<void>) => void stops.push(stop),
+    addPart: <Part extends { stop(): Promise<void> }>(part: Part): Part => {
+      stops.push(part.stop);
+      return part;
+    },
+    async stop() {
+      for (const stop of stops.splice(0).toReversed()) await stop();
+    },
+  };
+}
+
+type Stops = ReturnType<typeof createStops>;
+
+async function startProxy(target: string, stops: Stops): Promise<FaultProxy> {
+  const proxy = await startFaultProxy(target);
+  stops.add(proxy.close);
+  return proxy;
+}
+
+/** The region's proxy gets its target once the region runs. */
+const startProxies = async (s3: string, redis: string, stops: Stops) => ({
+  s3: await startProxy(s3, stops),
+  redis: await startProxy(redis, stops),
+  region: await startProxy("", stops),
+});
+
+type Log = FaultSystem["log"];
+
+const PRELOADED_MODELS = ["intent", "mood"];
+
+/** Signs and publishes `intent` and the small models. */
+async function publishModels(objects: ObjectStore, log: Log) {
+  log("publishing models");
+  const key = await createTestSigningKey();
+  const store = createModelStore(objects, { signingKeys: [key], trustedKeys: [key.publicKey] });
+  const project = await readProject(join(MODELS_FOLDER, "intent"));
+  const intent = (await createProjectSnapshots(project, log)).source;
+  await publishModel(store, intent);
+  await publishSmallModels(store);
+  return { store, intent, trust: { EDGETIER_TRUSTED_KEYS: formatPublicKeys([key.publicKey]) } };
+}
+
+async function bundleFixtureWorker(folder: string, log: Log): Promise<WorkerUpload> {
+  log("bundling the Worker of small models");
+  await buildFixtureDeployment("fixture-worker");
+  return await bundleWorker(join(folder, "fixture-worker.bundle"), {
+    entry: "test/support/fixture-worker.ts",
+  });
+}
+
 /** @param log steps, for people */
-export async function startFaultSystem(log: (line: string) => void): Promise<FaultSystem> {
+export async function startFaultSystem(log: Log): Promise<FaultSystem> {
   const folder = await mkdtemp(join(tmpdir(), "edgetier-faults-"));
-  const stops: (() => Promise<void>)[] = [() => rm(folder, { recursive: true, force: true })];
-  const stop = async () => {
-    for (const one of stops.splice(0).toReversed()) await one();
-  };
-  const stopped = <Part extends { stop(): Promise<void> }>(part: Part): Part => {
-    stops.push(part.stop);
-    return part;
-  };
+  const stops = createStops();
+  stops.add(() => rm(folder, { recursive: true, force: true }));
   try {
-    const proxy = async (target: string) => {
-      const started = await startFaultProxy(target);
-      stops.push(started.close);
-      return started;
-    };
-    log("starting S3 and Redis");
-    const s3 = stopped(await startLocalS3({ port: 0 }));
-    const redis = await startLocalRedis({ port: 0, onLine: () => {} });
-    if (redis !== undefined) stopped(redis);
-    const proxies = {
-      s3: await proxy(new URL(s3.url).origin),
-      redis: await proxy(redis?.url ?? ""),
-      region: await proxy(""),
-    };
-
-    log("publishing models");
-    const key = await createTestSigningKey();
-    const objects = createS3ObjectStore(s3.options);
-    const store = createModelStore(objects, { signingKeys: [key], trustedKeys: [key.publicKey] });
-    const intent = (
-      await createProjectSnapshots(await readProject(join(MODELS_FOLDER, "intent")), log)
-    ).source;
-    await publishModel(store, intent);
-    await publishSmallModels(store);
-
-    const throughProxy = {
-      ...s3.options,
-      endpoint: `${proxies.s3.url}${new URL(s3.url).pathname}`,
-    };
-    const trust = { EDGETIER_TRUSTED_KEYS: formatPublicKeys([key.publicKey]) };
-    const startRegion: FaultSystem["startRegion"] = async (
-      variables = {},
-      preload = ["intent", "mood"],
-    ) =>
-      stopped(
-        await startLocalRegion({
-          file: REGION_ENTRY,
-          port: 0,
-          store: throughProxy,
-          preload,
-          variables: { ...trust, ...REGION_VARIABLES, ...variables },
-          onLine: () => {},
-        }),
-      );
-    log("starting a region");
-    const region = await startRegion();
-    proxies.region.target = region.url;
-
-    log("bundling the Worker");
-    const upload = await bundleWorker(join(folder, "worker.bundle"));
-    const edgeVariables: Variables = {
-      ...toS3Variables(throughProxy),
-      ...trust,
-      EDGETIER_REGION_URL: proxies.region.url,
-      ...(redis === undefined
-        ? {}
-        : { EDGETIER_REDIS_REST_URL: proxies.redis.url, EDGETIER_REDIS_REST_TOKEN: redis.token }),
-    };
-    const startEdge: FaultSystem["startEdge"] = async (variables = {}, other = upload) => {
-      const all = Object.entries({ ...edgeVariables, ...variables }).flatMap(([name, value]) =>
-        value === undefined ? [] : [[name, value]],
-      );
-      return stopped(await startWorkerdEdge(other, Object.fromEntries(all)));
-    };
-    const edge = await startEdge();
-
-    let tensorEdge: Promise<WorkerdEdge> | undefined;
-    const openTensorEdge = async () => {
-      log("bundling the Worker of small models");
-      await buildFixtureDeployment("fixture-worker");
-      return await startEdge(
-        {},
-        await bundleWorker(join(folder, "fixture-worker.bundle"), {
-          entry: "test/support/fixture-worker.ts",
-        }),
-      );
-    };
-    return {
-      store,
-      objects,
-      intent,
-      proxies,
-      redis,
-      upload,
-      edge,
-      region,
-      getTensorEdge: () => (tensorEdge ??= openTensorEdge()),
-      startEdge,
-      startRegion,
-      log,
-      clearFaults() {
-        for (const one of Object.values(proxies)) one.fault = { kind: "none" };
-      },
-      stop,
-    };
+    return await startParts(folder, stops, log);
   } catch (error) {
-    await stop();
+    await stops.stop();
     throw error;
   }
+}
+
+const toRedisVariables = (url: string, token: string | undefined): Variables =>
+  token === undefined ? {} : { EDGETIER_REDIS_REST_URL: url, EDGETIER_REDIS_REST_TOKEN: token };
+
+const omitUndefined = (variables: Readonly<Record<string, string | undefined>>): Variables =>
+  Object.fromEntries(
+    Object.entries(variables).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, value]],
+    ),
+  );
+
+async function startParts(folder: string, stops: Stops, log: Log): Promise<FaultSystem> {
+  log("starting S3 and Redis");
+  const s3 = stops.addPart(await startLocalS3({ port: 0 }));
+  const redis = await startLocalRedis({ port: 0, onLine: () => {} });
+  if (redis !== undefined) stops.addPart(redis);
+  const proxies = await startProxies(new URL(s3.url).origin, redis?.url ?? "", stops);
+  const objects = createS3ObjectStore(s3.options);
+  const { store, intent, trust } = await publishModels(objects, log);
+  const throughProxy = { ...s3.options, endpoint: `${proxies.s3.url}${new URL(s3.url).pathname}` };
+
+  const startRegion: FaultSystem["startRegion"] = async (variables, preload = PRELOADED_MODELS) =>
+    stops.addPart(
+      await startLocalRegion({
+        file: REGION_ENTRY,
+        port: 0,
+        store: throughProxy,
+        preload,
+        variables: { ...trust, ...REGION_VARIABLES, ...variables },
+        onLine: () => {},
+      }),
+    );
+  log("starting a region");
+  const region = await startRegion();
+  proxies.region.target = region.url;
+
+  log("bundling the Worker");
+  const upload = await bundleWorker(join(folder, "worker.bundle"));
+  const edgeVariables: Variables = {
+    ...toS3Variables(throughProxy),
+    ...trust,
+    EDGETIER_REGION_URL: proxies.region.url,
+    ...toRedisVariables(proxies.redis.url, redis?.token),
+  };
+  const startEdge: FaultSystem["startEdge"] = async (variables = {}, other = upload) => {
+    const defined = omitUndefined({ ...edgeVariables, ...variables });
+    return stops.addPart(await startWorkerdEdge(other, defined));
+  };
+  const edge = await startEdge();
+
+  let tensorEdge: Promise<WorkerdEdge> | undefined;
+  return {
+    store,
+    objects,
+    intent,
+    proxies,
+    redis,
+    upload,
+    edge,
+    region,
+    getTensorEdge: () =>
+      (tensorEdge ??= bundleFixtureWorker(folder, log).then((bundle) => startEdge({}, bundle))),
+    startEdge,
+    startRegion,
+    log,
+    clearFaults() {
+      for (const proxy of Object.values(proxies)) proxy.fault = { kind: "none" };
+    },
+    stop: stops.stop,
+  };
 }

@@ -13,6 +13,7 @@ import {
   type ScenarioSize,
 } from "../lib/scenario.ts";
 import { waitUntil } from "../lib/wait-until.ts";
+import type { FaultProxy } from "../../support/fault-proxy.ts";
 import type { FaultSystem } from "../lib/system-fixture.ts";
 
 const PREDICT = "/v1/models/intent/predict";
@@ -234,6 +235,67 @@ async function runJwts(world: FaultSystem): Promise<ScenarioResult> {
   }
 }
 
+/** An edge with the region's key gets its answers; another edge and unsigned requests do not. */
+async function checkRegionKeys(
+  urls: { readonly edge: string; readonly stranger: string; readonly region: string },
+  findings: ProblemCollector,
+): Promise<void> {
+  const answered = await sendRequest(urls.edge, {
+    path: PREDICT,
+    body: body(OUT_OF_SCOPE_SAMPLE.text),
+  });
+  findings.check(
+    answered.status === 200 && answered.text.includes("region-int8"),
+    () => `an edge with the right key: ${formatReply(answered)}`,
+  );
+  const rejected = await sendRequest(urls.stranger, {
+    path: PREDICT,
+    body: body(`${OUT_OF_SCOPE_SAMPLE.text} 2`),
+  });
+  findings.check(
+    /"degraded":true/.test(rejected.text),
+    () => `an edge with another key: ${formatReply(rejected)}`,
+  );
+  const unsigned = await sendRequest(urls.region, {
+    path: "/v2/models/intent/infer",
+    body: '{"inputs":[]}',
+  });
+  findings.check(unsigned.status === 401, () => `without a signature: ${formatReply(unsigned)}`);
+  const live = await sendRequest(urls.region, { path: "/v2/health/live" });
+  findings.check(live.status === 200, () => `health without a signature: ${formatReply(live)}`);
+}
+
+type CapturedRequest = NonNullable<FaultProxy["lastForwardedRequest"]>;
+
+/** Sends a captured request again, unchanged and changed. @returns the number of requests */
+async function checkReplays(
+  region: string,
+  { headers, body: sent, path }: CapturedRequest,
+  findings: ProblemCollector,
+): Promise<number> {
+  const without = (name: string) =>
+    Object.fromEntries(Object.entries(headers).filter(([header]) => header !== name));
+  const replays = [
+    { what: "replayed unchanged", headers, body: sent, path },
+    { what: "another body", headers, body: sent.with(0, (sent[0] ?? 0) ^ 1), path },
+    { what: "another path", headers, body: sent, path: path.replace("intent", "mood") },
+    ...["signature", "signature-input", "content-digest"].flatMap((name) => [
+      { what: `without ${name}`, headers: without(name), body: sent, path },
+      {
+        what: `${name} cut off`,
+        headers: { ...headers, [name]: (headers[name] ?? "").slice(0, -8) },
+        body: sent,
+        path,
+      },
+    ]),
+  ];
+  for (const { what, ...replay } of replays) {
+    const reply = await sendRequest(region, replay);
+    findings.check(reply.status === 401, () => `${what}: ${formatReply(reply)}`);
+  }
+  return replays.length;
+}
+
 /** Replays requests of the edge that the proxy recorded, unchanged and changed. */
 async function runReplayedRequests(world: FaultSystem): Promise<ScenarioResult> {
   const findings = createProblemCollector();
@@ -246,66 +308,14 @@ async function runReplayedRequests(world: FaultSystem): Promise<ScenarioResult> 
     await world.startEdge({ EDGETIER_REGION_KEY: other }),
   ];
   try {
-    const answered = await sendRequest(edge.url, {
-      path: PREDICT,
-      body: body(OUT_OF_SCOPE_SAMPLE.text),
-    });
-    findings.check(
-      answered.status === 200 && answered.text.includes("region-int8"),
-      () => `an edge with the right key: ${formatReply(answered)}`,
-    );
-    const refused = await sendRequest(stranger.url, {
-      path: PREDICT,
-      body: body(`${OUT_OF_SCOPE_SAMPLE.text} 2`),
-    });
-    findings.check(
-      /"degraded":true/.test(refused.text),
-      () => `an edge with another key: ${formatReply(refused)}`,
-    );
-    const unsigned = await sendRequest(region.url, {
-      path: "/v2/models/intent/infer",
-      body: '{"inputs":[]}',
-    });
-    findings.check(unsigned.status === 401, () => `without a signature: ${formatReply(unsigned)}`);
-    const live = await sendRequest(region.url, { path: "/v2/health/live" });
-    findings.check(live.status === 200, () => `health without a signature: ${formatReply(live)}`);
+    await checkRegionKeys({ edge: edge.url, stranger: stranger.url, region: region.url }, findings);
     const captured = world.proxies.region.lastForwardedRequest;
     findings.check(captured !== undefined, () => "nothing was captured between edge and region");
-    let cases = 0;
-    const again = async (
-      what: string,
-      headers: Record<string, string>,
-      bytes: Uint8Array,
-      path: string,
-    ) => {
-      cases++;
-      const reply = await sendRequest(region.url, { path, headers, body: bytes });
-      findings.check(reply.status === 401, () => `${what}: ${formatReply(reply)}`);
-    };
-    if (captured !== undefined) {
-      const { headers, body: sent, path } = captured;
-      await again("replayed as it was", headers, sent, path);
-      await again("another body", headers, sent.with(0, (sent[0] ?? 0) ^ 1), path);
-      await again("another path", headers, sent, path.replace("intent", "mood"));
-      for (const name of ["signature", "signature-input", "content-digest"]) {
-        await again(
-          `without ${name}`,
-          Object.fromEntries(Object.entries(headers).filter(([one]) => one !== name)),
-          sent,
-          path,
-        );
-        await again(
-          `${name} cut off`,
-          { ...headers, [name]: (headers[name] ?? "").slice(0, -8) },
-          sent,
-          path,
-        );
-      }
-    }
+    const cases = captured === undefined ? 0 : await checkReplays(region.url, captured, findings);
     return { figures: { cases }, problems: findings.problems };
   } finally {
     world.proxies.region.target = through;
-    for (const one of [edge, stranger, region]) await one.stop();
+    for (const part of [edge, stranger, region]) await part.stop();
   }
 }
 

@@ -47,6 +47,24 @@ const createAddModel = (...constants: TensorProto[]) =>
     model({ inputs: ["x: float [3]"], outputs: ["y"], nodes: [node("Add x w -> y")], constants }),
   );
 
+/** Locations outside the model's folder, links, and files that are too short or missing. */
+const INVALID_LOCATIONS = [
+  "../outside.bin",
+  "a/../../outside.bin",
+  "/etc/hostname",
+  "/proc/self/environ",
+  "C:\\outside.bin",
+  "..\\outside.bin",
+  "symbolic.bin",
+  "behind/outside.bin",
+  "hard.bin",
+  "short.bin",
+  "none.bin",
+  ".",
+  "",
+  "short.bin\0.txt",
+];
+
 async function runExternalData(): Promise<ScenarioResult> {
   const findings = createProblemCollector();
   const root = await mkdtemp(join(tmpdir(), "edgetier-external-"));
@@ -58,23 +76,7 @@ async function runExternalData(): Promise<ScenarioResult> {
     await symlink(root, join(folder, "behind"));
     await link(join(root, "outside.bin"), join(folder, "hard.bin"));
     await writeFile(join(folder, "short.bin"), new Uint8Array(4));
-    const locations = [
-      "../outside.bin",
-      "a/../../outside.bin",
-      join(root, "outside.bin"),
-      "/etc/hostname",
-      "/proc/self/environ",
-      "C:\\outside.bin",
-      "..\\outside.bin",
-      "symbolic.bin",
-      "behind/outside.bin",
-      "hard.bin",
-      "short.bin",
-      "none.bin",
-      ".",
-      "",
-      "short.bin\0.txt",
-    ];
+    const locations = [...INVALID_LOCATIONS, join(root, "outside.bin")];
     for (const location of locations) {
       const path = join(folder, "model.onnx");
       await writeFile(path, createAddModel(externalTensor({ location })));
@@ -164,12 +166,10 @@ const X: TensorGraph["inputs"] = [{ name: "x", datatype: "FP32", shape: [3] }];
 const Y: TensorGraph["outputs"] = [{ name: "y", datatype: "FP32", shape: [3] }];
 const INPUTS = '{"inputs":[{"name":"x","shape":[3],"datatype":"FP32","data":[1,2,3]}]}';
 
-/** Publishes mutants as a careless publisher could: the region must reject each, and continue to serve its other models. */
-async function runPublishedMutants(
-  world: FaultSystem,
-  { mutatedModels }: ScenarioSize,
-): Promise<ScenarioResult> {
-  const findings = createProblemCollector();
+/** Invalid models and mutants by their description. */
+async function createInvalidModels(
+  mutatedModels: number,
+): Promise<Readonly<Record<string, Uint8Array>>> {
   const fixtures = join(PROJECT_ROOT, "test/fixtures");
   const sources = await Promise.all(MUTANT_SOURCES.map((name) => readFile(join(fixtures, name))));
   const mutant = createModelMutator(SEED, sources);
@@ -179,7 +179,7 @@ async function runPublishedMutants(
     dims: [1_099_511_627_776n],
     rawData: new Uint8Array(12),
   });
-  const wrong: Readonly<Record<string, Uint8Array>> = {
+  return {
     "external data in the server's folder": await readFile(join(fixtures, "external-data.onnx")),
     "external data of the system": createAddModel(
       externalTensor({ location: "/proc/self/environ" }),
@@ -209,10 +209,19 @@ async function runPublishedMutants(
       ]),
     ),
   };
+}
+
+/** Publishes mutants as a careless publisher could: the region must reject each, and continue to serve its other models. */
+async function runPublishedMutants(
+  world: FaultSystem,
+  { mutatedModels }: ScenarioSize,
+): Promise<ScenarioResult> {
+  const findings = createProblemCollector();
+  const invalidModels = await createInvalidModels(mutatedModels);
   const region = await world.startRegion({ EDGETIER_REGION_ISOLATION: "process" }, ["intent"]);
   const figures = { models: 0, refused: 0, answered: 0, slowestMs: 0 };
   try {
-    for (const [what, bytes] of Object.entries(wrong)) {
+    for (const [what, bytes] of Object.entries(invalidModels)) {
       const name = `wrong-${figures.models++}`;
       await publishTensorModel(
         world.store,

@@ -189,9 +189,15 @@ async function runAtEdgeAndRegion(
   return mergeResults(reached);
 }
 
-/** Sends and receives numbers that JSON cannot represent, in JSON and in bytes. */
-async function runSpecialNumbers(world: FaultSystem): Promise<ScenarioResult> {
-  const findings = createProblemCollector();
+interface SpecialNumberRequest {
+  readonly how: string;
+  readonly body: string | Buffer;
+  /** Length of the JSON before binary data. */
+  readonly jsonBytes?: number;
+}
+
+/** Requests with NaN, infinities and -0: as texts, bare, and in bytes. */
+function createSpecialNumberRequests(): SpecialNumberRequest[] {
   const others = [
     "bool",
     "uint8",
@@ -231,43 +237,49 @@ async function runSpecialNumbers(world: FaultSystem): Promise<ScenarioResult> {
     }),
     floats(values)[1] ?? "",
   ]);
-  const questions = [
-    ["as texts", { path: IDENTITY, body: request([...others, half, ...floats(values)]) }],
-    ["bare", { path: IDENTITY, body: request([...others, half, ...floats(bare)]) }],
-    [
-      "in bytes",
-      {
-        path: IDENTITY,
-        headers: { [JSON_LENGTH]: String(Buffer.byteLength(mixed)) },
-        body: Buffer.concat([Buffer.from(mixed), bits]),
-      },
-    ],
-  ] as const;
-  const wanted = /"data":\["NaN","Infinity","-Infinity",-0(\.0)?,1\.5\]/g;
-  let asked = 0;
+  return [
+    { how: "as texts", body: request([...others, half, ...floats(values)]) },
+    { how: "bare", body: request([...others, half, ...floats(bare)]) },
+    {
+      how: "in bytes",
+      body: Buffer.concat([Buffer.from(mixed), bits]),
+      jsonBytes: Buffer.byteLength(mixed),
+    },
+  ];
+}
+
+/** FP16 has no form in JSON, so that only the other outputs are requested. */
+const FLOAT_OUTPUTS = ["fp32", "fp64"].map((kind) => `{"name":"${kind}_out"}`).join(",");
+
+/** Inserts the requested outputs before the last brace of the JSON. */
+function withFloatOutputs({ body, jsonBytes }: SpecialNumberRequest) {
+  const bytes = Buffer.from(body);
+  const lastBrace = (jsonBytes ?? bytes.byteLength) - 1;
+  const outputs = Buffer.from(`,"outputs":[${FLOAT_OUTPUTS}]}`);
+  return {
+    headers:
+      jsonBytes === undefined ? {} : { [JSON_LENGTH]: String(lastBrace + outputs.byteLength) },
+    body: Buffer.concat([bytes.subarray(0, lastBrace), outputs, bytes.subarray(lastBrace + 1)]),
+  };
+}
+
+/** Sends and receives numbers that JSON cannot represent, in JSON and in bytes. */
+async function runSpecialNumbers(world: FaultSystem): Promise<ScenarioResult> {
+  const findings = createProblemCollector();
+  const expected = /"data":\["NaN","Infinity","-Infinity",-0(\.0)?,1\.5\]/g;
+  let cases = 0;
   for (const url of [(await world.getTensorEdge()).url, world.region.url]) {
-    for (const [how, question] of questions) {
-      asked++;
-      // FP16 has no form in JSON, so that only the other outputs are requested.
-      const outputs = ["fp32", "fp64"].map((kind) => `{"name":"${kind}_out"}`).join(",");
-      const body = Buffer.from(question.body);
-      const at = "headers" in question ? Buffer.byteLength(mixed) - 1 : body.byteLength - 1;
-      const withOutputs = Buffer.concat([
-        body.subarray(0, at),
-        Buffer.from(`,"outputs":[${outputs}]}`),
-        body.subarray(at + 1),
-      ]);
-      const headers =
-        "headers" in question ? { [JSON_LENGTH]: String(at + 14 + outputs.length) } : {};
-      const reply = await sendRequest(url, { path: IDENTITY, headers, body: withOutputs });
-      const matches = reply.text.match(wanted)?.length;
+    for (const request of createSpecialNumberRequests()) {
+      cases++;
+      const reply = await sendRequest(url, { path: IDENTITY, ...withFloatOutputs(request) });
+      const matches = reply.text.match(expected)?.length;
       findings.check(
         reply.status === 200 && tryParseJson(reply.text) !== undefined && matches === 2,
-        () => `${how}: ${formatReply(reply)}`,
+        () => `${request.how}: ${formatReply(reply)}`,
       );
     }
   }
-  return { figures: { cases: asked }, problems: findings.problems };
+  return { figures: { cases }, problems: findings.problems };
 }
 
 export const invalidTensors: readonly Scenario[] = [

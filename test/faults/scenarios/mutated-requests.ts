@@ -145,6 +145,20 @@ interface AttackTarget {
   readonly wrongAnswer: (url: string) => Promise<string | undefined>;
 }
 
+function computeStatusShares(statuses: ReadonlyMap<number, number>, count: number) {
+  const share = (from: number, to: number) =>
+    [...statuses].reduce(
+      (sum, [status, times]) => (status >= from && status < to ? sum + times : sum),
+      0,
+    ) / count;
+  return {
+    answered: share(200, 400),
+    refused: share(400, 500),
+    serverErrors: share(500, 600),
+    cutOff: share(0, 1),
+  };
+}
+
 async function sendMutants(
   { url, corpus, wrongAnswer }: AttackTarget,
   count: number,
@@ -190,17 +204,9 @@ async function sendMutants(
     const wrong = await wrongAnswer(url);
     findings.check(wrong === undefined, () => wrong ?? "");
   }
-  const share = (from: number, to: number) =>
-    [...statuses].reduce(
-      (sum, [status, times]) => (status >= from && status < to ? sum + times : sum),
-      0,
-    ) / count;
   const figures = {
     requests: count,
-    answered: share(200, 400),
-    refused: share(400, 500),
-    serverErrors: share(500, 600),
-    cutOff: share(0, 1),
+    ...computeStatusShares(statuses, count),
     slowestMs: Math.round(slowestMs),
   };
   // Some are rejected and some accepted, so the mutations are neither too wild nor too tame.

@@ -5,6 +5,7 @@ import { formatReply } from "../lib/http-client.ts";
 import { OUT_OF_SCOPE_SAMPLE, predict } from "../lib/intent-checks.ts";
 import {
   createProblemCollector,
+  type ProblemCollector,
   type ScenarioResult,
   type Scenario,
   type ScenarioSize,
@@ -68,10 +69,92 @@ const faults: Readonly<Record<string, Fault>> = {
   "cuts answers off": { kind: "truncates" },
 };
 
+interface FailoverFigures {
+  faults: number;
+  requests: number;
+  errors: number;
+  degraded: number;
+  degradedMaxShare: number;
+  callsWhileOpen: number;
+  recoverMaxMs: number;
+}
+
+/** One region that fails next to one that works. */
+interface FailoverStep {
+  readonly edge: TwoRegions["edge"];
+  readonly failing: FaultProxy;
+  readonly other: FaultProxy | undefined;
+  readonly how: string;
+  readonly samples: number;
+  readonly findings: ProblemCollector;
+  readonly figures: FailoverFigures;
+}
+
+const predictOutOfScope = (edge: TwoRegions["edge"]) =>
+  predict(edge, OUT_OF_SCOPE_SAMPLE.text, { deadlineMs: DEADLINE_MS });
+
+/** Every request is answered in time, and few answers are degraded until the circuit breaker opens. */
+async function checkAnswers({ edge, how, samples, findings, figures }: FailoverStep) {
+  let degraded = 0;
+  for (let index = 0; index < samples; index++) {
+    const { reply, output } = await predictOutOfScope(edge);
+    figures.requests++;
+    degraded += Number(output?.degraded ?? false);
+    figures.errors += Number(output === undefined);
+    findings.check(
+      output !== undefined && reply.durationMs < DEADLINE_MS + SLACK_MS,
+      () => `one region ${how}: ${formatReply(reply)}`,
+    );
+  }
+  figures.degraded += degraded;
+  figures.degradedMaxShare = Math.max(figures.degradedMaxShare, degraded / samples);
+  findings.check(
+    degraded <= Math.max(BURST, samples / 10),
+    () =>
+      `one region ${how}: ${degraded} of ${samples} answers were degraded, although the other region works`,
+  );
+}
+
+/** The open circuit breaker keeps calls from the failing region. */
+async function checkOpenCircuit({ edge, failing, how, findings, figures }: FailoverStep) {
+  failing.clearHistory();
+  for (let index = 0; index < 20; index++) await predictOutOfScope(edge);
+  const calls = failing.receivedRequests.length;
+  figures.callsWhileOpen = Math.max(figures.callsWhileOpen, calls);
+  findings.check(
+    calls <= BURST,
+    () => `one region ${how}: it still received ${calls} calls for 20 requests`,
+  );
+}
+
+/** The region is called again after its fault; the other region fails meanwhile, so that only this one can answer. */
+async function checkRecovery({ edge, failing, other, how, findings, figures }: FailoverStep) {
+  failing.fault = { kind: "none" };
+  failing.clearHistory();
+  if (other !== undefined) other.fault = { kind: "resets" };
+  const recoveredMs = await waitUntil(
+    async () => (await predictOutOfScope(edge)).output?.degraded === false,
+    RECOVERED_WITHIN_MS,
+  );
+  if (other !== undefined) other.fault = { kind: "none" };
+  findings.check(
+    recoveredMs !== undefined,
+    () => `after a region ${how}, it received no calls again`,
+  );
+  figures.recoverMaxMs = Math.max(
+    figures.recoverMaxMs,
+    Math.round(recoveredMs ?? RECOVERED_WITHIN_MS),
+  );
+  await waitUntil(
+    async () => (await predict(edge, OUT_OF_SCOPE_SAMPLE.text)).output?.degraded === false,
+    RECOVERED_WITHIN_MS,
+  );
+}
+
 async function runFailover(world: FaultSystem, { samples }: ScenarioSize): Promise<ScenarioResult> {
   return await withTwoRegions(world, async ({ edge, proxies }) => {
     const findings = createProblemCollector();
-    const figures = {
+    const figures: FailoverFigures = {
       faults: 0,
       requests: 0,
       errors: 0,
@@ -83,62 +166,15 @@ async function runFailover(world: FaultSystem, { samples }: ScenarioSize): Promi
     for (const [how, fault] of Object.entries(faults)) {
       for (const failing of proxies) {
         failing.fault = fault;
-        let degraded = 0;
-        for (let index = 0; index < samples; index++) {
-          const { reply, output } = await predict(edge, OUT_OF_SCOPE_SAMPLE.text, {
-            deadlineMs: DEADLINE_MS,
-          });
-          figures.requests++;
-          degraded += Number(output?.degraded ?? false);
-          figures.errors += Number(output === undefined);
-          findings.check(
-            output !== undefined && reply.durationMs < DEADLINE_MS + SLACK_MS,
-            () => `one region ${how}: ${formatReply(reply)}`,
-          );
-        }
-        figures.degraded += degraded;
-        figures.degradedMaxShare = Math.max(figures.degradedMaxShare, degraded / samples);
-        findings.check(
-          degraded <= Math.max(BURST, samples / 10),
-          () =>
-            `one region ${how}: ${degraded} of ${samples} answers were degraded, although the other one works`,
-        );
-        failing.clearHistory();
-        for (let index = 0; index < 20; index++)
-          await predict(edge, OUT_OF_SCOPE_SAMPLE.text, { deadlineMs: DEADLINE_MS });
-        figures.callsWhileOpen = Math.max(figures.callsWhileOpen, failing.receivedRequests.length);
-        findings.check(
-          failing.receivedRequests.length <= BURST,
-          () =>
-            `one region ${how}: it was still asked ${failing.receivedRequests.length} times for 20 requests`,
-        );
-        failing.fault = { kind: "none" };
-        failing.clearHistory();
         const other = proxies.find((one) => one !== failing);
-        if (other !== undefined) other.fault = { kind: "resets" }; // so that the one that is back has to answer
-        const recoveredMs = await waitUntil(
-          async () =>
-            (await predict(edge, OUT_OF_SCOPE_SAMPLE.text, { deadlineMs: DEADLINE_MS })).output
-              ?.degraded === false,
-          RECOVERED_WITHIN_MS,
-        );
-        if (other !== undefined) other.fault = { kind: "none" };
-        findings.check(
-          recoveredMs !== undefined,
-          () => `after it ${how}, a region was not asked again`,
-        );
-        figures.recoverMaxMs = Math.max(
-          figures.recoverMaxMs,
-          Math.round(recoveredMs ?? RECOVERED_WITHIN_MS),
-        );
-        await waitUntil(
-          async () => (await predict(edge, OUT_OF_SCOPE_SAMPLE.text)).output?.degraded === false,
-          RECOVERED_WITHIN_MS,
-        );
+        const step = { edge, failing, other, how, samples, findings, figures };
+        await checkAnswers(step);
+        await checkOpenCircuit(step);
+        await checkRecovery(step);
       }
       figures.faults++;
     }
-    return { figures, problems: findings.problems };
+    return { figures: { ...figures }, problems: findings.problems };
   });
 }
 

@@ -5,6 +5,7 @@ import { formatReply } from "../lib/http-client.ts";
 import { OUT_OF_SCOPE_SAMPLE, predict, CONFIDENT_SAMPLE } from "../lib/intent-checks.ts";
 import {
   createProblemCollector,
+  type ProblemCollector,
   type ScenarioResult,
   type Scenario,
   type ScenarioSize,
@@ -30,13 +31,83 @@ const faults: Readonly<Record<string, Fault>> = {
   "cut off half-way": { kind: "truncates" },
 };
 
+interface FailingRegionFigures {
+  faults: number;
+  requests: number;
+  degraded: number;
+  overDeadlineMaxMs: number;
+  recoverMaxMs: number;
+  callsToRegion: number;
+}
+
+interface FailingRegionStep {
+  readonly world: FaultSystem;
+  readonly edge: string;
+  readonly how: string;
+  readonly requests: number;
+  readonly findings: ProblemCollector;
+  readonly figures: FailingRegionFigures;
+}
+
+/** Unsure texts get degraded answers by the deadline, and confident ones their label. */
+async function checkDegradedAnswers(step: FailingRegionStep): Promise<void> {
+  const { edge, how, requests, findings, figures } = step;
+  for (let index = 0; index < requests; index++) {
+    const { reply, output } = await predict(edge, OUT_OF_SCOPE_SAMPLE.text, {
+      deadlineMs: DEADLINE_MS,
+    });
+    figures.requests++;
+    const isMarked =
+      reply.status === 200 && output?.degraded === true && output.degradedBy !== undefined;
+    findings.check(
+      isMarked && reply.durationMs < DEADLINE_MS + SLACK_MS,
+      () => `${how}: ${formatReply(reply)}`,
+    );
+    figures.degraded += Number(output?.degraded ?? false);
+    figures.overDeadlineMaxMs = Math.max(
+      figures.overDeadlineMaxMs,
+      Math.round(reply.durationMs - DEADLINE_MS),
+    );
+  }
+  const sure = await predict(edge, CONFIDENT_SAMPLE.text, { deadlineMs: DEADLINE_MS });
+  findings.check(
+    sure.output?.label === CONFIDENT_SAMPLE.label && !sure.output.degraded,
+    () => `${how}, a request that needs no region: ${formatReply(sure.reply)}`,
+  );
+}
+
+async function runRegionFault(step: FailingRegionStep, fault: Fault): Promise<void> {
+  const { world, edge, how, findings, figures } = step;
+  const isRegionBack = async () =>
+    (await predict(edge, OUT_OF_SCOPE_SAMPLE.text)).output?.degraded === false;
+  findings.check(
+    (await waitUntil(isRegionBack, RECOVERED_WITHIN_MS)) !== undefined,
+    () => `before ${how} the region did not answer`,
+  );
+  world.proxies.region.clearHistory();
+  world.proxies.region.fault = fault;
+  await checkDegradedAnswers(step);
+  figures.callsToRegion += world.proxies.region.receivedRequests.length;
+  world.clearFaults();
+  const recoveredMs = await waitUntil(isRegionBack, RECOVERED_WITHIN_MS);
+  findings.check(
+    recoveredMs !== undefined,
+    () => `after ${how} the region received no calls again`,
+  );
+  figures.recoverMaxMs = Math.max(
+    figures.recoverMaxMs,
+    Math.round(recoveredMs ?? RECOVERED_WITHIN_MS),
+  );
+  figures.faults++;
+}
+
 async function runFailingRegion(
   world: FaultSystem,
   { samples }: ScenarioSize,
 ): Promise<ScenarioResult> {
   const findings = createProblemCollector();
   const edge = await world.startEdge();
-  const figures = {
+  const figures: FailingRegionFigures = {
     faults: 0,
     requests: 0,
     degraded: 0,
@@ -44,53 +115,11 @@ async function runFailingRegion(
     recoverMaxMs: 0,
     callsToRegion: 0,
   };
-  const count = Math.max(8, Math.round(samples / 5));
+  const requests = Math.max(8, Math.round(samples / 5));
   try {
-    for (const [how, fault] of Object.entries(faults)) {
-      const isBack = async () =>
-        (await predict(edge.url, OUT_OF_SCOPE_SAMPLE.text)).output?.degraded === false;
-      findings.check(
-        (await waitUntil(isBack, RECOVERED_WITHIN_MS)) !== undefined,
-        () => `before ${how} the region did not answer`,
-      );
-      world.proxies.region.clearHistory();
-      world.proxies.region.fault = fault;
-      for (let index = 0; index < count; index++) {
-        const { reply, output } = await predict(edge.url, OUT_OF_SCOPE_SAMPLE.text, {
-          deadlineMs: DEADLINE_MS,
-        });
-        figures.requests++;
-        const isMarked =
-          reply.status === 200 && output?.degraded === true && output.degradedBy !== undefined;
-        findings.check(
-          isMarked && reply.durationMs < DEADLINE_MS + SLACK_MS,
-          () => `${how}: ${formatReply(reply)}`,
-        );
-        figures.degraded += Number(output?.degraded ?? false);
-        figures.overDeadlineMaxMs = Math.max(
-          figures.overDeadlineMaxMs,
-          Math.round(reply.durationMs - DEADLINE_MS),
-        );
-      }
-      const sure = await predict(edge.url, CONFIDENT_SAMPLE.text, { deadlineMs: DEADLINE_MS });
-      findings.check(
-        sure.output?.label === CONFIDENT_SAMPLE.label && !sure.output.degraded,
-        () => `${how}, a request that needs no region: ${formatReply(sure.reply)}`,
-      );
-      figures.callsToRegion += world.proxies.region.receivedRequests.length;
-      world.clearFaults();
-      const recoveredMs = await waitUntil(isBack, RECOVERED_WITHIN_MS);
-      findings.check(
-        recoveredMs !== undefined,
-        () => `after ${how} the region was not asked again`,
-      );
-      figures.recoverMaxMs = Math.max(
-        figures.recoverMaxMs,
-        Math.round(recoveredMs ?? RECOVERED_WITHIN_MS),
-      );
-      figures.faults++;
-    }
-    return { figures, problems: findings.problems };
+    for (const [how, fault] of Object.entries(faults))
+      await runRegionFault({ world, edge: edge.url, how, requests, findings, figures }, fault);
+    return { figures: { ...figures }, problems: findings.problems };
   } finally {
     await edge.stop();
   }

@@ -1,4 +1,4 @@
-// Right and wrong requests and clients that leave, mixed, for a long time: memory stays flat and nothing is left behind.
+// Soak: valid and invalid requests and disconnecting clients for a long time. Memory stays flat, and no request is left.
 import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
 import { request } from "node:http";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
@@ -20,6 +20,7 @@ import { isRegionIdle, readRegionMetrics } from "../lib/region-metrics.ts";
 import { readRssMiB } from "../lib/process-memory.ts";
 import {
   createProblemCollector,
+  type ProblemCollector,
   type Figures,
   type ScenarioResult,
   type Scenario,
@@ -37,12 +38,13 @@ const DISCONNECT_SHARE = 0.1;
  * not comparable, because V8's young generation grows and shrinks by 50 MiB.
  */
 const MAX_GROWTH_MIB = 32;
-/** In seconds V8 does not show what it would give back: only a gross leak can be told. */
+/** Limit of a short run, in which V8 returns little memory, so that only a gross leak shows. */
 const MAX_SHORT_GROWTH_MIB = 96;
 const NAMES = ["edge", "region"] as const;
 const WARM_SHARE = 1 / 8;
 const MEASURE_EVERY = 500;
 const LOG_INTERVAL_REQUESTS = 10_000;
+const MAX_LATENCIES = 200_000;
 
 const encode = (text: string) => new TextEncoder().encode(text);
 const corpus = [
@@ -91,131 +93,165 @@ function sendAndDisconnect(edge: string, text: string, afterMs: number): Promise
   });
 }
 
-async function runSoak(
-  world: FaultSystem,
-  { soakRequests, soakMs }: ScenarioSize,
-): Promise<ScenarioResult> {
-  const findings = createProblemCollector();
+interface SoakFigures {
+  requests: number;
+  bad: number;
+  left: number;
+  degraded: number;
+}
+
+interface SoakTraffic {
+  readonly figures: Readonly<SoakFigures>;
+  /** Latencies of the valid requests. */
+  readonly latenciesMs: readonly number[];
+  /** Sends one request: valid, invalid, or one whose client disconnects. */
+  sendNext(): Promise<void>;
+}
+
+function createSoakTraffic(edge: string, findings: ProblemCollector): SoakTraffic {
   const random = seededRandom(SEED);
   const mutated = createRequestMutator(SEED, corpus);
   const queries = generateQueries(2_000, SEED);
-  const edge = await world.startEdge();
-  const region = await world.startRegion({}, ["intent"]);
-  const through = world.proxies.region.target;
-  world.proxies.region.target = region.url;
-  const times: number[] = [];
-  const figures = { requests: 0, bad: 0, left: 0, degraded: 0 };
-  const startedAtMs = performance.now();
-  const isOver = () =>
-    figures.requests >= soakRequests && performance.now() - startedAtMs >= soakMs;
-  const progress = () =>
-    Math.min(
-      1,
-      Math.min(
-        figures.requests / soakRequests,
-        soakMs === 0 ? 1 : (performance.now() - startedAtMs) / soakMs,
-      ),
-    );
-  /** Highest so far of edge and region, in the first half and in the second; undefined where there is no /proc. */
-  const peaksMiB: (number | undefined)[][] = [[], []];
+  const latenciesMs: number[] = [];
+  const figures: SoakFigures = { requests: 0, bad: 0, left: 0, degraded: 0 };
 
-  async function measure(): Promise<void> {
-    const peaks = peaksMiB[progress() < (1 + WARM_SHARE) / 2 ? 0 : 1] ?? [];
-    for (const [index, { pid }] of [edge, region].entries()) {
-      const sizeMiB = await readRssMiB(pid);
-      peaks[index] = sizeMiB === undefined ? undefined : Math.max(sizeMiB, peaks[index] ?? 0);
-    }
-  }
-
-  async function right(): Promise<void> {
-    const { reply, output } = await predict(
-      edge.url,
-      queries[Math.floor(random() * queries.length)] ?? "",
-      { cache: random() < 0.5 ? "use" : "bypass", deadlineMs: 10_000 },
-    );
-    findings.check(output !== undefined, () => `a right request got ${formatReply(reply)}`);
+  async function sendValid(): Promise<void> {
+    const text = queries[Math.floor(random() * queries.length)] ?? "";
+    const cache = random() < 0.5 ? "use" : "bypass";
+    const { reply, output } = await predict(edge, text, { cache, deadlineMs: 10_000 });
+    findings.check(output !== undefined, () => `a valid request got ${formatReply(reply)}`);
     figures.degraded += Number(output?.degraded ?? false);
-    if (times.length < 200_000) times.push(reply.durationMs);
+    if (latenciesMs.length < MAX_LATENCIES) latenciesMs.push(reply.durationMs);
   }
 
-  async function bad(): Promise<void> {
+  async function sendInvalid(): Promise<void> {
     figures.bad++;
-    const { headers, ...question } = mutated();
-    const { "content-length": _, ...others } = headers; // another scenario's
-    const reply = await sendRequest(edge.url, {
-      ...question,
+    const { headers, ...request } = mutated();
+    const { "content-length": _, ...others } = headers; // mutated-requests.ts tests wrong lengths
+    const reply = await sendRequest(edge, {
+      ...request,
       headers: others,
-      path: question.path.replace(/[^\x21-\x7e]/gu, encodeURIComponent),
+      path: request.path.replace(/[^\x21-\x7e]/gu, encodeURIComponent),
     }).catch(() => undefined);
     const isAnswer =
       reply === undefined || (reply.status > 0 && reply.status < 500) || isLateOrUnsupported(reply);
     findings.check(
       isAnswer,
       () =>
-        `${question.method} ${question.path.slice(0, 80)} got ${reply === undefined ? "" : formatReply(reply)}`,
+        `${request.method} ${request.path.slice(0, 80)} got ${reply === undefined ? "" : formatReply(reply)}`,
     );
   }
 
-  async function leaving(): Promise<void> {
+  async function disconnect(): Promise<void> {
     figures.left++;
-    await sendAndDisconnect(
-      edge.url,
-      `${OUT_OF_SCOPE_SAMPLE.text} ${figures.left}`,
-      Math.floor(random() * 40),
-    );
+    const text = `${OUT_OF_SCOPE_SAMPLE.text} ${figures.left}`;
+    await sendAndDisconnect(edge, text, Math.floor(random() * 40));
   }
 
+  return {
+    figures,
+    latenciesMs,
+    async sendNext() {
+      figures.requests++;
+      const drawn = random();
+      if (drawn < INVALID_SHARE) await sendInvalid();
+      else if (drawn < INVALID_SHARE + DISCONNECT_SHARE) await disconnect();
+      else await sendValid();
+    },
+  };
+}
+
+interface MemoryPeaks {
+  /** @param progress from 0 to 1: decides between the peaks of the first and of the second half */
+  measure(progress: number): Promise<void>;
+  /** Checks the growth of both processes. @returns growths and peaks; none without /proc */
+  check(maxGrowthMiB: number, findings: ProblemCollector): Figures;
+}
+
+function createMemoryPeaks(processes: readonly { readonly pid: number }[]): MemoryPeaks {
+  const firstHalf: (number | undefined)[] = [];
+  const secondHalf: (number | undefined)[] = [];
+  const named = (values: readonly (number | undefined)[], figure: string) =>
+    values.flatMap((value, index) =>
+      value === undefined ? [] : [[`${NAMES[index]}${figure}`, value]],
+    );
+  return {
+    async measure(progress) {
+      const peaks = progress < (1 + WARM_SHARE) / 2 ? firstHalf : secondHalf;
+      for (const [index, { pid }] of processes.entries()) {
+        const sizeMiB = await readRssMiB(pid);
+        peaks[index] = sizeMiB === undefined ? undefined : Math.max(sizeMiB, peaks[index] ?? 0);
+      }
+    },
+    check(maxGrowthMiB, findings) {
+      const growthsMiB = secondHalf.map((peak, index) =>
+        peak === undefined ? undefined : peak - (firstHalf[index] ?? peak),
+      );
+      for (const [index, name] of NAMES.entries())
+        findings.check(
+          (growthsMiB[index] ?? 0) < maxGrowthMiB,
+          () => `the ${name} grew by ${growthsMiB[index]} MiB`,
+        );
+      return Object.fromEntries([
+        ...named(growthsMiB, "RssGrowthMiB"),
+        ...named(secondHalf, "PeakRssMiB"),
+      ]);
+    },
+  };
+}
+
+/** Both processes work after the soak, and the region has no request left. @returns the number of requests left */
+async function checkIdle(
+  edge: string,
+  region: string,
+  findings: ProblemCollector,
+): Promise<number> {
+  const idleMs = await waitUntil(() => isRegionIdle(region), 10_000);
+  findings.check(idleMs !== undefined, () => "the region is still busy without requests");
+  const { pendingCount, runsInFlight, inFlight } = await readRegionMetrics(region);
+  for (const problem of [await findEdgeProblem(edge), await findRegionProblem(region)])
+    findings.check(problem === undefined, () => problem ?? "");
+  return pendingCount + runsInFlight + inFlight;
+}
+
+async function runSoak(
+  world: FaultSystem,
+  { soakRequests, soakMs }: ScenarioSize,
+): Promise<ScenarioResult> {
+  const findings = createProblemCollector();
+  const edge = await world.startEdge();
+  const region = await world.startRegion({}, ["intent"]);
+  const through = world.proxies.region.target;
+  world.proxies.region.target = region.url;
+  const traffic = createSoakTraffic(edge.url, findings);
+  const { figures } = traffic;
+  const memory = createMemoryPeaks([edge, region]);
+  const startedAtMs = performance.now();
+  const elapsedMs = () => performance.now() - startedAtMs;
+  const isOver = () => figures.requests >= soakRequests && elapsedMs() >= soakMs;
+  const progress = () =>
+    Math.min(1, figures.requests / soakRequests, soakMs === 0 ? 1 : elapsedMs() / soakMs);
   try {
     await runConcurrently(CONCURRENCY, CONCURRENCY, async () => {
       while (!isOver()) {
-        figures.requests++;
+        await traffic.sendNext();
         if (figures.requests % LOG_INTERVAL_REQUESTS === 0)
           world.log(`  ${figures.requests} requests, ${Math.round(100 * progress())} %`);
-        const drawn = random();
-        await (drawn < INVALID_SHARE
-          ? bad()
-          : drawn < INVALID_SHARE + DISCONNECT_SHARE
-            ? leaving()
-            : right());
-        if (figures.requests % MEASURE_EVERY === 0 && progress() >= WARM_SHARE) await measure();
+        if (figures.requests % MEASURE_EVERY === 0 && progress() >= WARM_SHARE)
+          await memory.measure(progress());
       }
     });
-    const idleMs = await waitUntil(() => isRegionIdle(region.url), 10_000);
-    findings.check(idleMs !== undefined, () => "the region is still busy although nobody asks it");
-    const {
-      pendingCount: pending,
-      runsInFlight: running,
-      inFlight,
-    } = await readRegionMetrics(region.url);
-    await measure();
-    const [first = [], second = []] = peaksMiB;
-    const growthsMiB = second.map((peak, index) =>
-      peak === undefined ? undefined : peak - (first[index] ?? peak),
-    );
-    const maxMiB = soakMs === 0 ? MAX_SHORT_GROWTH_MIB : MAX_GROWTH_MIB;
-    for (const [index, name] of NAMES.entries())
-      findings.check(
-        (growthsMiB[index] ?? 0) < maxMiB,
-        () => `the ${name} grew by ${growthsMiB[index]} MiB`,
-      );
-    for (const wrong of [await findEdgeProblem(edge.url), await findRegionProblem(region.url)])
-      findings.check(wrong === undefined, () => wrong ?? "");
-    const measured = (values: readonly (number | undefined)[], what: string) =>
-      values.flatMap((value, index) =>
-        value === undefined ? [] : [[`${NAMES[index]}${what}`, value]],
-      );
-    const memory: Figures = Object.fromEntries([
-      ...measured(growthsMiB, "RssGrowthMiB"),
-      ...measured(second, "PeakRssMiB"),
-    ]);
+    const orphans = await checkIdle(edge.url, region.url, findings);
+    await memory.measure(progress());
+    const maxGrowthMiB = soakMs === 0 ? MAX_SHORT_GROWTH_MIB : MAX_GROWTH_MIB;
     return {
       figures: {
         ...figures,
-        seconds: (performance.now() - startedAtMs) / 1_000,
-        p50Ms: quantile(times, 0.5),
-        p99Ms: quantile(times, 0.99),
-        orphans: pending + running + inFlight,
-        ...memory,
+        seconds: elapsedMs() / 1_000,
+        p50Ms: quantile(traffic.latenciesMs, 0.5),
+        p99Ms: quantile(traffic.latenciesMs, 0.99),
+        orphans,
+        ...memory.check(maxGrowthMiB, findings),
       },
       problems: findings.problems,
     };

@@ -191,75 +191,80 @@ async function runFaultsAtColdStart(world: FaultSystem): Promise<ScenarioResult>
   return { figures: { faults: AT_COLD_START.length, recoverMaxMs }, problems: findings.problems };
 }
 
+type ManifestForgery = (version: number) => string | Promise<string>;
+
+/** Forged manifests by their description, made from the signed manifest of a version. */
+async function createForgedManifests(
+  signed: string,
+): Promise<Readonly<Record<string, ManifestForgery>>> {
+  const envelope: { payload: string; signatures: { sig: string }[] } = JSON.parse(signed);
+  const payload = Buffer.from(envelope.payload, "base64").toString();
+  const stranger = await createTestSigningKey();
+  const withVersion = (version: number) => payload.replace(/"version":\d+/, `"version":${version}`);
+  /** Serializes the envelope in the only form that a reader accepts. */
+  const serialize = (changes: object) => `${JSON.stringify({ ...envelope, ...changes })}\n`;
+  return {
+    "an unsigned manifest": withVersion,
+    "a manifest of another version": () => signed,
+    "a manifest with a foreign signature": async (version) =>
+      new TextDecoder().decode(
+        await signManifest(new TextEncoder().encode(withVersion(version)), [stranger]),
+      ),
+    "a changed payload": (version) =>
+      serialize({ payload: Buffer.from(withVersion(version)).toString("base64") }),
+    "a changed signature": () =>
+      serialize({
+        signatures: envelope.signatures.map((signature) => ({
+          ...signature,
+          sig: `AAAA${signature.sig.slice(4)}`,
+        })),
+      }),
+    "no signature": () => serialize({ signatures: [] }),
+    "no JSON": () => "{",
+  };
+}
+
+async function moveStableAlias(world: FaultSystem, version: number): Promise<void> {
+  const read = await world.store.readAliases("intent");
+  await world.store.writeAliases("intent", { ...read?.aliases, stable: version }, read?.etag);
+}
+
+const REQUESTS_PER_FORGERY = 8;
+
 /** Stores manifests without a signature, with a foreign signature, or changed after signing. */
 async function runBrokenSignatures(world: FaultSystem): Promise<ScenarioResult> {
   const findings = createProblemCollector();
   const edge = await world.startEdge(variables);
-  let refused = 0;
+  let requests = 0;
   try {
     const { version: before = 0 } = await predict(edge.url, CONFIDENT_SAMPLE.text);
-    const signed = await new Response(
-      (await world.objects.get(storeLayout.manifest("intent", before)))?.body,
-    ).text();
-    const envelope: { payload: string; signatures: { sig: string }[] } = JSON.parse(signed);
-    const payload = Buffer.from(envelope.payload, "base64").toString();
-    const stranger = await createTestSigningKey();
-    const ofNext = (next: number) => payload.replace(/"version":\d+/, `"version":${next}`);
-    const asFile = (changes: object) => `${JSON.stringify({ ...envelope, ...changes })}\n`; // the form that a reader takes
-    const manifests: Readonly<Record<string, (next: number) => string | Promise<string>>> = {
-      "an unsigned manifest": ofNext,
-      "a manifest of another version": () => signed,
-      "one that somebody else has signed": async (next) =>
-        new TextDecoder().decode(
-          await signManifest(new TextEncoder().encode(ofNext(next)), [stranger]),
-        ),
-      "a changed payload": (next) =>
-        asFile({ payload: Buffer.from(ofNext(next)).toString("base64") }),
-      "a changed signature": () =>
-        asFile({
-          signatures: envelope.signatures.map((one) => ({
-            ...one,
-            sig: `AAAA${one.sig.slice(4)}`,
-          })),
-        }),
-      "no signature": () => asFile({ signatures: [] }),
-      "no JSON": () => "{",
-    };
-    for (const [what, manifest] of Object.entries(manifests)) {
+    const manifest = await world.objects.get(storeLayout.manifest("intent", before));
+    const forgeries = await createForgedManifests(await new Response(manifest?.body).text());
+    for (const [what, forge] of Object.entries(forgeries)) {
       const next = ((await world.store.listVersions("intent")).at(-1) ?? 0) + 1;
       await world.objects.put(
         storeLayout.manifest("intent", next),
-        new TextEncoder().encode(await manifest(next)),
+        new TextEncoder().encode(await forge(next)),
         { kind: "any" },
         "application/json",
       );
-      const aliases = await world.store.readAliases("intent");
-      await world.store.writeAliases(
-        "intent",
-        { ...aliases?.aliases, stable: next },
-        aliases?.etag,
-      );
-      for (let count = 0; count < 8; count++) {
+      await moveStableAlias(world, next);
+      for (let count = 0; count < REQUESTS_PER_FORGERY; count++) {
         const predicted = await predict(edge.url, CONFIDENT_SAMPLE.text);
         check(findings, predicted, CONFIDENT_SAMPLE.label, [before], what);
-        refused += 1;
+        requests++;
         await delay(100);
       }
       const direct = await predict(edge.url, CONFIDENT_SAMPLE.text, { model: `intent@${next}` });
       findings.check(
         direct.reply.status === 503 && hasErrorBody(direct.reply),
-        () => `${what}, asked for by its number: ${formatReply(direct.reply)}`,
+        () => `${what}, requested by its version: ${formatReply(direct.reply)}`,
       );
-      const restored = await world.store.readAliases("intent");
-      await world.store.writeAliases(
-        "intent",
-        { ...restored?.aliases, stable: before },
-        restored?.etag,
-      );
+      await moveStableAlias(world, before);
       await world.objects.delete(storeLayout.manifest("intent", next));
     }
     return {
-      figures: { manifests: Object.keys(manifests).length, requests: refused },
+      figures: { manifests: Object.keys(forgeries).length, requests },
       problems: findings.problems,
     };
   } finally {

@@ -168,8 +168,10 @@ describe("the decoders", () => {
       expect(codec.memoryBytes).toBeLessThanOrEqual(header.decodingBytes);
     }
   });
+});
 
-  it("continue after the caller's function has thrown", () => {
+describe("decode", () => {
+  it("continues after the caller's function has thrown", () => {
     const images = createImageDecoder({ modules, maxMemoryBytes: 200_000_000 });
     const input = expectImage(task.decodeInput(file, 0, IMAGE_LIMITS));
     const fail = () =>
