@@ -6,9 +6,6 @@ import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 import { SLOW_FILES, TIMED_FILES } from "./test/support/slow-tests.ts";
 
-/** Files that change or measure their process, which others must not share. */
-const ISOLATED_FILES: string[] = [];
-
 /** Much of a test's time is waiting for processes that it starts. */
 const maxWorkers = Math.max(2, availableParallelism() - 1);
 const setupFiles = ["test/support/property-runs.ts"];
@@ -19,7 +16,7 @@ const node = {
     name: "node",
     isolate: false,
     include: ["test/**/*.test.ts"],
-    exclude: ["test/edge/**", "test/e2e/**", ...SLOW_FILES, ...ISOLATED_FILES],
+    exclude: ["test/edge/**", "test/e2e/**", ...SLOW_FILES],
     setupFiles,
     testTimeout: 20_000,
   },
@@ -95,6 +92,7 @@ export default defineConfig({
       exclude: ["src/toolchain/onnx/proto/**"],
       reporter: ["text-summary", "json-summary"],
       reportsDirectory: "dist/coverage",
+      reportOnFailure: true,
     },
     projects: [node, edge, slow, e2e, timed],
   },

@@ -5,10 +5,10 @@
 // `npm test` leaves out the projects named in SLOW_PROJECTS, and runs properties less often.
 
 import { spawn } from "node:child_process";
-import { createRequire } from "node:module";
+import { join } from "node:path";
 import { SLOW_PROJECTS } from "./support/slow-tests.ts";
 
-const VITEST = createRequire(import.meta.url).resolve("vitest/vitest.mjs");
+const VITEST = join(import.meta.dirname, "../node_modules/vitest/vitest.mjs");
 
 const FAST_RUN_SHARE = "0.25";
 

@@ -5,9 +5,10 @@
 // per request, which is also the maximum size of a batch. The number of points therefore follows the number of isolates.
 // Sums are exact until sampling begins; from then on each point counts `_sample_interval` times.
 //
-// index1 and blob1 are the name of the metric. blob2 and later are its label values, in the order of
-// edge-metric-definitions.ts. double1 is the increment of a counter, the value of a gauge, or the number of observations
-// of a histogram. double2 is a histogram's sum, and double3 to double20 are its bucket counts.
+// Fields of a point: `index1` and `blob1` are the name of the metric. Later blobs are its label values, in the order of
+// edge-metric-definitions.ts. The field `double1` depends on the kind: the increment of a counter, the value of a gauge, or
+// the number of observations of a histogram. A histogram also has its sum in `double2` and its buckets in `double3` to
+// `double20`.
 
 import type { MetricsBatch } from "./metrics-aggregate.ts";
 import { countEvents, type Series } from "./series-table.ts";

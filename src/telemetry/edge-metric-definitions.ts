@@ -103,8 +103,8 @@ export const EDGE_METRICS = {
   },
 
   /**
-   * region: id in EDGETIER_REGIONS. result: ok, refused (4xx), unreached (no connection), timed_out, busy, failed,
-   * unreadable, abandoned (another call was faster), other.
+   * region: id in EDGETIER_REGIONS. result: `ok`, `refused` (4xx), `unreached` (no connection), `timed_out`, `busy`,
+   * `failed`, `unreadable`, `abandoned` (another call was faster), `other`.
    */
   edgetier_region_calls_total: {
     kind: "counter",
@@ -131,8 +131,8 @@ export const EDGE_METRICS = {
   },
 
   /**
-   * reason: full (the table of an isolate or aggregator is full), unsent (no aggregator confirmed the batch in time),
-   * unknown (a metric of another deployment); spans_full and spans_unsent are their counterparts for traces.
+   * reason: `full` (the table of an isolate or aggregator is full), `unsent` (no aggregator confirmed the batch in time),
+   * `unknown` (another deployment's metric). Traces have the counterparts `spans_full` and `spans_unsent`.
    */
   edgetier_telemetry_dropped_total: {
     kind: "counter",

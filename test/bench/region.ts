@@ -1,5 +1,5 @@
-// The region under load: `npm run bench:region`. Open loop, Poisson arrivals, latency from the scheduled time. Compared
-// systems run concurrently and are called alternately, so that the machine's state affects all alike.
+// Region under load: `npm run bench:region`. Open loop, Poisson arrivals, latency from the scheduled time. Compared systems
+// run concurrently and are called alternately, so that the machine's state affects all alike.
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { reasonOf } from "../../src/core/errors.ts";
@@ -9,22 +9,20 @@ import { startLocalS3 } from "../../src/cli/local/s3.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { type PublishSource, publishModel } from "../../src/registry/publish.ts";
 import { createModelStore } from "../../src/registry/object-model-store.ts";
-import { createAlexNet } from "./lib/alexnet.ts";
-import { createMobileNet } from "./lib/mobilenet.ts";
 import { generateQueries } from "../../src/cli/load/query-generator.ts";
 import { createRandom } from "./lib/random.ts";
 import { CONFIDENCE, MIN_P99_SAMPLES } from "../../src/cli/load/percentile-bound.ts";
 import { writeBenchReport } from "./lib/report.ts";
-import { findPeers } from "./peers/find-peers.ts";
+import { findPeers, type PeerDiscovery } from "./peers/find-peers.ts";
 import { measureBareSession } from "./region/bare-session.ts";
 import type { BenchContext, PartResult } from "./region/bench-context.ts";
 import { P99_BOUND_MS, type TrialSettings } from "./region/compare-cases.ts";
+import { createConvolutionalModels } from "./region/convolutional-models.ts";
 import { compareEncodings, identityModel } from "./region/encodings.ts";
 import { compareInstances } from "./region/instances.ts";
 import { comparePeers } from "./region/peers.ts";
 import { comparePolicies } from "./region/policies.ts";
 import {
-  type Encoding,
   type GraphModel,
   readGraphModel,
   INTENT_TOKENS,
@@ -54,17 +52,17 @@ const { values } = parseArgs({
 });
 if (values.help) {
   console.log(
-    `npm run bench:region -- [--only ${PARTS.join(",")}] [--seconds of a trial] [--rounds] [--seed number]\n  [--peer-python of the peers, or EDGETIER_BENCH_PYTHON; node test/bench/peers/install.ts makes one]\n  [--quick: a smoke run, whose figures mean nothing]\nKept is a run of all parts but the last, and one of the last.`,
+    `npm run bench:region -- [--only ${PARTS.join(",")}] [--seconds per trial] [--rounds] [--seed number]\n  [--peer-python of the peers, or EDGETIER_BENCH_PYTHON; node test/bench/peers/install.ts creates one]\n  [--quick: a smoke run, whose figures mean nothing]\nResults are saved for a run of all parts except peer, and for a run of peer.`,
   );
   process.exit(0);
 }
-const asked = values.only.split(",");
-const unknown = asked.filter((part) => !PARTS.some((one) => one === part));
-if (unknown.length > 0)
-  throw new Error(`--only: there is no ${unknown.join(", ")}; there are ${PARTS.join(", ")}`);
+const selectedParts = values.only.split(",");
+const unknownParts = selectedParts.filter((part) => !PARTS.some((known) => known === part));
+if (unknownParts.length > 0)
+  throw new Error(`--only: unknown part ${unknownParts.join(", ")}; expected ${PARTS.join(", ")}.`);
 const seed = Number(values.seed);
 const random = createRandom(seed);
-const full = {
+const fullSettings = {
   secondsPerTrial: Number(values.seconds),
   samplesPerTrial: MIN_P99_SAMPLES,
   confidence: CONFIDENCE,
@@ -72,16 +70,16 @@ const full = {
   rounds: Number(values.rounds),
   random,
 };
-const measuring: TrialSettings = values.quick
+const trialSettings: TrialSettings = values.quick
   ? {
-      ...full,
+      ...fullSettings,
       secondsPerTrial: 0.3,
       samplesPerTrial: 100,
       confidence: 0.5,
       resolution: 1.3,
       rounds: 1,
     }
-  : full;
+  : fullSettings;
 
 const s3 = await startLocalS3({ port: 0 });
 try {
@@ -89,91 +87,151 @@ try {
   const intent = (await readProjects(MODELS_FOLDER)).find(
     ({ project }) => project.model === "intent",
   );
-  if (intent === undefined) throw new Error("there is no model intent");
-  const convolutional = makeConvolutional();
-  for (const source of [intent, ...[identityModel, ...convolutional].map(createProject)])
+  if (intent === undefined) throw new Error(`${MODELS_FOLDER} contains no model intent`);
+  const convolutionalModels = createConvolutionalModels(seed);
+  for (const source of [intent, ...[identityModel, ...convolutionalModels].map(createProject)])
     await publishModel(store, source);
-  await runPart({ store: s3.options, trialSettings: measuring }, intent, convolutional);
+  await runParts({ store: s3.options, trialSettings }, intent, convolutionalModels);
 } finally {
   await s3.stop();
 }
 
-async function runPart(
+/** A part of the benchmark: the `--only` name it belongs to, its title, and its measurement. */
+interface Measurement {
+  readonly part: BenchPart;
+  readonly title: string;
+  measure(): Promise<PartResult>;
+}
+
+async function runParts(
   bench: BenchContext,
   intent: PublishSource,
-  convolutional: readonly GraphModel[],
+  convolutionalModels: readonly GraphModel[],
 ): Promise<void> {
   const texts = generateQueries(DISTINCT_TEXTS, seed);
+  const results = await runMeasurements([
+    ...listIntentMeasurements(bench, intent, texts),
+    ...convolutionalModels.flatMap((model) => listConvolutionalMeasurements(bench, model)),
+    { part: "json", title: "JSON and binary", measure: () => compareEncodings(bench) },
+    {
+      part: "instances",
+      title: "instances",
+      measure: () => compareInstances(bench, createTextWorkload(texts)),
+    },
+  ]);
+  const peerResults = selectedParts.includes("peer")
+    ? await runMeasurements(
+        listPeerMeasurements(
+          bench,
+          await findPeers(values["peer-python"] ?? process.env["EDGETIER_BENCH_PYTHON"]),
+          { intent, texts, convolutionalModels },
+        ),
+      )
+    : [];
+  const isWhole = PARTS.every((part) => part === "peer" || selectedParts.includes(part));
+  if (results.length > 0) await reportParts("region", results, isWhole);
+  if (peerResults.length > 0) await reportParts("region-peers", peerResults, true);
+}
+
+/** Runs the measurements of the selected parts. A failing measurement loses only its own rows. */
+async function runMeasurements(measurements: readonly Measurement[]): Promise<PartResult[]> {
   const results: PartResult[] = [];
-  const besidePeers: PartResult[] = [];
-  /** A failing part loses only its own rows. */
-  const measure = async (part: BenchPart, title: string, measured: () => Promise<PartResult>) => {
-    if (!asked.includes(part)) return;
+  for (const { part, title, measure } of measurements) {
+    if (!selectedParts.includes(part)) continue;
     console.error(`\n${title}`);
-    const own = part === "peer" ? besidePeers : results;
-    await measured().then(
-      (result) => own.push(result),
-      (error: unknown) => {
-        console.error(error);
-        own.push({
-          rows: [],
-          figures: {},
-          notes: [`Left out: ${title}, which failed: ${reasonOf(error)}`],
-        });
-        process.exitCode = 1;
-      },
-    );
-  };
-  const tokens = (rows: number) => ({
+    try {
+      results.push(await measure());
+    } catch (error) {
+      console.error(error);
+      results.push({
+        rows: [],
+        figures: {},
+        notes: [`Left out: ${title}, which failed: ${reasonOf(error)}`],
+      });
+      process.exitCode = 1;
+    }
+  }
+  return results;
+}
+
+function listIntentMeasurements(
+  bench: BenchContext,
+  intent: PublishSource,
+  texts: readonly string[],
+): Measurement[] {
+  const createTokens = (rows: number) => ({
     datatype: "INT64" as const,
     shape: [rows, INTENT_TOKENS],
     data: new BigInt64Array(rows * INTENT_TOKENS).fill(1n),
   });
-  await measure("intent", "intent alone", () =>
-    measureBareSession(readGraphModel(intent), (rows) => ({
-      input_ids: tokens(rows),
-      attention_mask: tokens(rows),
-    })),
-  );
-  await measure("intent", "intent by policy", () =>
-    comparePolicies(bench, createTextWorkload(texts)),
-  );
-  for (const model of convolutional) {
-    await measure("conv", `${model.name} alone`, () =>
-      measureBareSession(model, (rows) => ({
-        [PIXELS_INPUT]: createNoiseTensor(pixelSpecOf(model), rows, random),
-      })),
-    );
-    await measure("conv", `${model.name} by policy`, () =>
-      comparePolicies(bench, createNoiseWorkload(model.name, pixelSpecOf(model), random, "binary")),
-    );
-  }
-  await measure("json", "JSON and binary", () => compareEncodings(bench));
-  await measure("instances", "instances", () => compareInstances(bench, createTextWorkload(texts)));
-  const peers = asked.includes("peer")
-    ? await findPeers(values["peer-python"] ?? process.env["EDGETIER_BENCH_PYTHON"])
-    : { peers: [], missing: [] };
-  await measure("peer", "intent and its peers", () =>
-    comparePeers(bench, peers, readGraphModel(intent), (encoding) =>
-      createTensorWorkload(intent, texts, encoding),
-    ),
-  );
-  for (const model of convolutional.slice(0, 1)) {
-    const workloadIn = (encoding: Encoding) =>
-      encoding === "binary"
-        ? createNoiseWorkload(model.name, pixelSpecOf(model), random, encoding)
-        : undefined;
-    await measure("peer", `${model.name} and its peers`, () =>
-      comparePeers(bench, peers, model, workloadIn),
-    );
-  }
-  if (results.length > 0)
-    await reportParts(
-      "region",
-      results,
-      PARTS.every((part) => part === "peer" || asked.includes(part)),
-    );
-  if (besidePeers.length > 0) await reportParts("region-peers", besidePeers, true);
+  return [
+    {
+      part: "intent",
+      title: "intent alone",
+      measure: () =>
+        measureBareSession(readGraphModel(intent), (rows) => ({
+          input_ids: createTokens(rows),
+          attention_mask: createTokens(rows),
+        })),
+    },
+    {
+      part: "intent",
+      title: "intent by policy",
+      measure: () => comparePolicies(bench, createTextWorkload(texts)),
+    },
+  ];
+}
+
+function listConvolutionalMeasurements(bench: BenchContext, model: GraphModel): Measurement[] {
+  const pixelSpec = pixelSpecOf(model);
+  return [
+    {
+      part: "conv",
+      title: `${model.name} alone`,
+      measure: () =>
+        measureBareSession(model, (rows) => ({
+          [PIXELS_INPUT]: createNoiseTensor(pixelSpec, rows, random),
+        })),
+    },
+    {
+      part: "conv",
+      title: `${model.name} by policy`,
+      measure: () =>
+        comparePolicies(bench, createNoiseWorkload(model.name, pixelSpec, random, "binary")),
+    },
+  ];
+}
+
+/** Peers are compared on intent and, in binary only, on the first convolutional model. */
+function listPeerMeasurements(
+  bench: BenchContext,
+  peers: PeerDiscovery,
+  models: {
+    readonly intent: PublishSource;
+    readonly texts: readonly string[];
+    readonly convolutionalModels: readonly GraphModel[];
+  },
+): Measurement[] {
+  const { intent, texts, convolutionalModels } = models;
+  const intentMeasurement: Measurement = {
+    part: "peer",
+    title: "intent and its peers",
+    measure: () =>
+      comparePeers(bench, peers, readGraphModel(intent), (encoding) =>
+        createTensorWorkload(intent, texts, encoding),
+      ),
+  };
+  const convolutionalMeasurements = convolutionalModels.slice(0, 1).map((model): Measurement => ({
+    part: "peer",
+    title: `${model.name} and its peers`,
+    measure: () =>
+      comparePeers(bench, peers, model, (encoding) =>
+        encoding === "binary"
+          ? createNoiseWorkload(model.name, pixelSpecOf(model), random, encoding)
+          : undefined,
+      ),
+  }));
+  return [intentMeasurement, ...convolutionalMeasurements];
 }
 
 async function reportParts(
@@ -181,59 +239,37 @@ async function reportParts(
   results: readonly PartResult[],
   isWhole: boolean,
 ): Promise<void> {
-  const all: Record<string, number> = Object.assign({}, ...results.map((result) => result.figures));
+  const allFigures: Record<string, number> = Object.assign(
+    {},
+    ...results.map((result) => result.figures),
+  );
+  // A rate that was never sustained is NaN and has no figure.
   const figures = Object.fromEntries(
-    Object.entries(all).filter(([, value]) => Number.isFinite(value)),
-  ); // no figure of what never held
-  const startingWith = (prefix: string) =>
+    Object.entries(allFigures).filter(([, value]) => Number.isFinite(value)),
+  );
+  const readFigures = (prefix: string) =>
     Object.entries(figures).flatMap(([name, value]) => (name.startsWith(prefix) ? [value] : []));
-  const [batched, versusPeers] = [
-    startingWith("batchedVsUnbatchedRatio."),
-    startingWith("vsPeerRatio."),
-  ];
+  const batchingRatios = readFigures("batchedVsUnbatchedRatio.");
+  const peerRatios = readFigures("vsPeerRatio.");
   const headlines = {
     // The model with the largest ratio; each model's own ratio follows.
-    ...(batched.length > 0 && { batchedVsUnbatchedRatio: Math.max(...batched) }),
+    ...(batchingRatios.length > 0 && { batchedVsUnbatchedRatio: Math.max(...batchingRatios) }),
     // The model and the peer that compare best with the region.
-    ...(versusPeers.length > 0 && { vsPeerRatio: Math.min(...versusPeers) }),
+    ...(peerRatios.length > 0 && { vsPeerRatio: Math.min(...peerRatios) }),
   };
   await writeBenchReport({
     name,
     isSaved: !values.quick && isWhole,
     seed,
-    n: measuring.samplesPerTrial,
+    n: trialSettings.samplesPerTrial,
     packages: ["onnxruntime-node", "hono"],
     rows: results.flatMap(({ rows }) => rows),
     figures: { ...headlines, ...figures },
     notes: [
       `Client and server share ${availableParallelism()} cores: clientCores and serverCores say who takes how much of them. Where they come near that sum, the machine is the limit, and sentLateP99Ms, how late the client itself sends, is part of every latency.`,
-      `A highest rate is one at which ${P99_BOUND_MS} ms bound the p99 with ${measuring.confidence * 100} % confidence. Sessions have one thread an operator. A second of load that is not counted comes before each trial.`,
+      `A highest rate is one at which ${P99_BOUND_MS} ms bound the p99 with ${trialSettings.confidence * 100} % confidence. Sessions have one thread an operator. A second of load that is not counted comes before each trial.`,
       ...new Set(results.flatMap(({ notes = [] }) => notes)),
     ],
     otherVersions: Object.assign({}, ...results.map(({ otherVersions = {} }) => otherVersions)),
   });
-}
-
-/** One whose time is its weights, so that a batch shares the reading of them, and one whose time is its products. */
-function makeConvolutional(): GraphModel[] {
-  const [resolution, classes] = [64, 200];
-  const port = (name: string, shape: readonly number[]) => ({
-    name,
-    datatype: "FP32" as const,
-    shape,
-  });
-  const modelOf = (name: string, graph: Uint8Array, size: number): GraphModel => ({
-    name,
-    graph,
-    inputs: [port(PIXELS_INPUT, [-1, 3, size, size])],
-    outputs: [port("logits", [-1, classes])],
-  });
-  return [
-    modelOf(
-      "alexnet",
-      createAlexNet({ seed, width: 0.5, hidden: 4096, resolution, classes }),
-      resolution,
-    ),
-    modelOf("mobilenet", createMobileNet({ seed, width: 3, resolution: 32, classes }), 32),
-  ];
 }

@@ -1,5 +1,6 @@
-// Swift and Kotlin clients from the OpenAPI document, by OpenAPI Generator, and both compiled:
-// `node test/generated-clients/generate-client.ts <folder>`. Java and Maven have to be there, and for Swift's client `swift`; Maven downloads the rest.
+// Client generator: generates Swift and Kotlin clients from the OpenAPI document with OpenAPI Generator, and compiles them:
+// `node test/generated-clients/generate-client.ts <folder>`. It needs Java and Maven, and `swift` to compile the Swift
+// client. Maven downloads the rest.
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { copyFile, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
@@ -36,19 +37,19 @@ const commandSucceeds = (command: string, ...args: string[]) =>
     () => false,
   );
 
-/** @returns why nothing can be generated here; undefined where it can */
+/** @returns reason why this machine cannot generate clients; undefined if it can */
 export async function generatorSkipReason(): Promise<string | undefined> {
-  if (!(await commandSucceeds("java", "-version"))) return "there is no Java";
+  if (!(await commandSucceeds("java", "-version"))) return "Java is not installed";
   return existsSync(JAR)
     ? undefined
-    : "OpenAPI Generator is not here: `node test/generated-clients/generate-client.ts <folder>` downloads it by Maven";
+    : "OpenAPI Generator is missing; download it by `node test/generated-clients/generate-client.ts <folder>`";
 }
 
-/** As `generatorSkipReason`. Maven works offline in tests: what it needs has to be there. */
+/** @returns reason why this machine cannot compile the Kotlin client. In tests, Maven works offline. */
 export async function compilerSkipReason(): Promise<string | undefined> {
   return (
     (await generatorSkipReason()) ??
-    ((await commandSucceeds("mvn", "-version")) ? undefined : "there is no Maven")
+    ((await commandSucceeds("mvn", "-version")) ? undefined : "Maven is not installed")
   );
 }
 
@@ -59,7 +60,7 @@ export async function writeOpenApiDocument(folder: string): Promise<string> {
   return file;
 }
 
-/** @returns what the generator warned of */
+/** @returns warnings of the generator */
 export async function generateClient(
   language: Language,
   document: string,
@@ -97,7 +98,10 @@ export async function compileSwift(folder: string): Promise<void> {
   );
 }
 
-/** What the generator writes into every client, for Apple's systems alone: elsewhere Foundation is in two parts, and files have no types. */
+/**
+ * Removes code that compiles only on Apple's systems. On other systems, Foundation has two parts, and files have no
+ * types.
+ */
 async function removeAppleOnlyCode(sources: string): Promise<void> {
   for (const name of await readdir(sources, { recursive: true })) {
     if (!name.endsWith(".swift")) continue;
@@ -135,6 +139,6 @@ if (import.meta.main) {
   const isSwiftChecked = await hasSwift();
   if (isSwiftChecked) await compileSwift(join(folder, "swift6"));
   console.log(
-    `Swift and Kotlin clients are in ${folder}; ${isSwiftChecked ? "both compile" : "the Kotlin one compiles, and there is no swift here to compile the other"}.`,
+    `Swift and Kotlin clients are in ${folder}. ${isSwiftChecked ? "Both compile" : "The Kotlin client compiles; install swift to compile the other"}.`,
   );
 }

@@ -1,4 +1,4 @@
-// The OpenAPI document: a linter passes it, and generators make clients of it that compile.
+// OpenAPI document: the linter accepts it, and generated clients compile.
 import { execFile } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -25,7 +25,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-it("is without a complaint by the linter", async () => {
+it("has no problems by the linter", async () => {
   const redocly = join(PROJECT_ROOT, "node_modules/@redocly/cli/bin/cli.js");
   const config = join(PROJECT_ROOT, "test/generated-clients/redocly.yaml");
   const env = { ...process.env, REDOCLY_TELEMETRY: "off", REDOCLY_SUPPRESS_UPDATE_NOTICE: "true" };
@@ -37,7 +37,7 @@ it("is without a complaint by the linter", async () => {
   expect(JSON.parse(stdout)).toMatchObject({ totals: { errors: 0, warnings: 0 }, problems: [] });
 });
 
-it("names every operation once, and every schema in generated code would be one of its own", () => {
+it("has unique operation ids, and a name for every schema of generated code", () => {
   const { paths, components } = buildOpenApiDocument();
   const ids = Object.values(paths).flatMap((operations) =>
     Object.values(operations).map(({ operationId }) => operationId),
@@ -57,16 +57,16 @@ it("names every operation once, and every schema in generated code would be one 
   );
 });
 
-describe("by OpenAPI Generator", () => {
-  it("gives a Swift client", async ({ skip }) => {
-    const why = await generatorSkipReason();
-    skip(why !== undefined, why);
+describe("OpenAPI Generator", () => {
+  it("generates a Swift client", async ({ skip }) => {
+    const skipReason = await generatorSkipReason();
+    skip(skipReason !== undefined, skipReason);
     await generateClient("swift6", document, join(folder, "swift"));
     const models = await readdir(join(folder, "swift/Sources/EdgeTier/Models"));
     expect(models).toEqual(
       expect.arrayContaining(["PredictOutput.swift", "PredictInput.swift", "Problem.swift"]),
     );
-    // Of a union, the types: a text, or an image.
+    // The union keeps its types: a text or an image.
     expect(
       await readFile(join(folder, "swift/Sources/EdgeTier/Models/PredictInput.swift"), "utf8"),
     ).toMatch(
@@ -74,19 +74,19 @@ describe("by OpenAPI Generator", () => {
     );
   }, 120_000);
 
-  it("gives a Swift client that compiles", async ({ skip }) => {
-    const why =
-      (await generatorSkipReason()) ?? ((await hasSwift()) ? undefined : "there is no swift");
-    skip(why !== undefined, why);
+  it("generates a Swift client that compiles", async ({ skip }) => {
+    const skipReason =
+      (await generatorSkipReason()) ?? ((await hasSwift()) ? undefined : "swift is not installed");
+    skip(skipReason !== undefined, skipReason);
     await compileSwift(join(folder, "swift"));
     expect(await readdir(join(folder, "swift/.build/debug/Modules"))).toContain(
       "EdgeTier.swiftmodule",
     );
   }, 300_000);
 
-  it("gives a Kotlin client that compiles", async ({ skip }) => {
-    const why = await compilerSkipReason();
-    skip(why !== undefined, why);
+  it("generates a Kotlin client that compiles", async ({ skip }) => {
+    const skipReason = await compilerSkipReason();
+    skip(skipReason !== undefined, skipReason);
     await generateClient("kotlin", document, join(folder, "kotlin"));
     await compileKotlin(join(folder, "kotlin"), ["-o"]);
     expect(await readdir(join(folder, "kotlin/target/classes/edgetier/models"))).toEqual(

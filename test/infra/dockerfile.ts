@@ -1,4 +1,4 @@
-// Reads infra/region/Dockerfile, and lays its stages out in folders as `docker build` would, without Docker.
+// Dockerfile reader: parses infra/region/Dockerfile, and builds its stages as folders without Docker.
 import { execFile } from "node:child_process";
 import { globSync } from "node:fs";
 import { cp, mkdir, mkdtemp, readFile } from "node:fs/promises";
@@ -13,7 +13,7 @@ export interface Stage {
   readonly instructions: readonly Instruction[];
 }
 
-/** @param buildArguments of `docker build`, for what stages are made from */
+/** @param buildArguments arguments of `docker build`, for the names of base images */
 export async function readStages(
   path: string,
   buildArguments: Readonly<Record<string, string>> = {},
@@ -22,7 +22,11 @@ export async function readStages(
   const defaults = dockerfile
     .getInitialARGs()
     .map(
-      (one) => [one.getProperty()?.getName() ?? "", one.getProperty()?.getValue() ?? ""] as const,
+      (argument) =>
+        [
+          argument.getProperty()?.getName() ?? "",
+          argument.getProperty()?.getValue() ?? "",
+        ] as const,
     );
   const values = { ...Object.fromEntries(defaults), ...buildArguments };
   const stages: { name: string | null; base: string; instructions: Instruction[] }[] = [];
@@ -38,51 +42,55 @@ export async function readStages(
   return stages;
 }
 
-const isFrom = (one: Instruction): one is From => one.getKeyword() === "FROM";
-const isCopy = (one: Instruction): one is Copy => one.getKeyword() === "COPY";
-const isEnv = (one: Instruction): one is Env => one.getKeyword() === "ENV";
+const isFrom = (instruction: Instruction): instruction is From =>
+  instruction.getKeyword() === "FROM";
+const isCopy = (instruction: Instruction): instruction is Copy =>
+  instruction.getKeyword() === "COPY";
+const isEnv = (instruction: Instruction): instruction is Env => instruction.getKeyword() === "ENV";
 
-/** The stage that a build makes where it is told no other. */
+/** Default target of a build. */
 export function lastStage(stages: readonly Stage[]): Stage {
   const stage = stages.at(-1);
-  if (stage === undefined) throw new Error("no stage");
+  if (stage === undefined) throw new Error("the Dockerfile has no stage");
   return stage;
 }
 
-/** A stage after those that it is made from, as far as they are stages. */
+/** Lists the ancestors of a stage, oldest first, and the stage itself. */
 export function stageLineage(stages: readonly Stage[], stage: Stage): Stage[] {
-  const parent = stages.find((one) => one.name === stage.base);
+  const parent = stages.find(({ name }) => name === stage.base);
   return [...(parent === undefined ? [] : stageLineage(stages, parent)), stage];
 }
 
-/** The last instruction of a kind, such as `USER`, with the line's continuations joined. */
+/** Arguments of the last instruction with a keyword such as `USER`, with continuation lines joined. */
 export function lastInstruction(stages: readonly Stage[], keyword: string): string | undefined {
   return (
     stages
-      .flatMap((one) => one.instructions)
-      .findLast((one) => one.getKeyword() === keyword)
+      .flatMap(({ instructions }) => instructions)
+      .findLast((instruction) => instruction.getKeyword() === keyword)
       ?.getArgumentsContent() ?? undefined
   );
 }
 
 export function readEnvironment(stages: readonly Stage[]): Record<string, string> {
   const properties = stages
-    .flatMap((one) => one.instructions)
+    .flatMap(({ instructions }) => instructions)
     .filter(isEnv)
-    .flatMap((one) => one.getProperties());
-  return Object.fromEntries(properties.map((one) => [one.getName(), one.getValue() ?? ""]));
+    .flatMap((instruction) => instruction.getProperties());
+  return Object.fromEntries(
+    properties.map((property) => [property.getName(), property.getValue() ?? ""]),
+  );
 }
 
-/** What a stage copies from the build's context. */
+/** Paths that a stage copies from the build context. */
 export const contextSources = ({ instructions }: Stage): string[] =>
   instructions
     .filter(isCopy)
-    .filter((one) => one.getFromFlag() === null)
-    .flatMap((one) => one.getArguments().slice(0, -1).map(String));
+    .filter((copyInstruction) => copyInstruction.getFromFlag() === null)
+    .flatMap((copyInstruction) => copyInstruction.getArguments().slice(0, -1).map(String));
 
 /**
- * Makes a stage's folder out of its parents, its copies, and its steps in the working directory where `runs` says so.
- * @returns the folder that stands for `/`
+ * Builds the file system of a stage from its ancestors, its copies, and the steps that `runs` selects.
+ * @returns folder that represents `/`
  */
 export async function buildStageFolder(
   stages: readonly Stage[],
@@ -122,12 +130,12 @@ export async function buildStageFolder(
 }
 
 function findStage(stages: readonly Stage[], name: string): Stage {
-  const found = stages.find((one) => one.name === name);
-  if (found === undefined) throw new Error(`no stage "${name}"`);
+  const found = stages.find((stage) => stage.name === name);
+  if (found === undefined) throw new Error(`the Dockerfile has no stage "${name}"`);
   return found;
 }
 
-/** As COPY: a folder's content goes into `to`; a file becomes `to`, or goes into it. */
+/** Copies like COPY: the content of a folder into `to`, and a file to `to` or into it. */
 async function copy(
   source: string,
   patterns: readonly string[],
@@ -136,7 +144,7 @@ async function copy(
 ): Promise<void> {
   for (const pattern of patterns) {
     const found = globSync(pattern.replace(/^\//, ""), { cwd: source });
-    if (found.length === 0) throw new Error(`COPY: there is no ${pattern}`);
+    if (found.length === 0) throw new Error(`COPY: no file matches ${pattern}`);
     for (const path of found)
       await cp(join(source, path), intoFolder ? join(to, basename(path)) : to, {
         recursive: true,

@@ -1,4 +1,4 @@
-// What Kustomize makes of the manifests. Without it, at least that everything a kustomization names is there.
+// Kustomizations: their references, and Kustomize's output if the program is installed.
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -16,39 +16,41 @@ import {
 import { readPods } from "./pods.ts";
 import { checkManifests, resource, type Resource } from "./schemas/check-manifests.ts";
 
-/** What may be applied; components only come with one of these. */
+/** Folders that can be applied. Components are only parts of them. */
 const deployable = kustomizations
-  .filter((one) => one.kind === "Kustomization")
-  .map((one) => one.folder);
+  .filter(({ kind }) => kind === "Kustomization")
+  .map(({ folder }) => folder);
+
+const toId = ({ kind, metadata }: Resource) => `${kind} ${metadata.name}`;
 
 describe("kustomizations", () => {
   it.each(deployable)(
-    "%s names what is there, no resource twice, and patches what it has",
+    "%s refers to existing files, has unique resources, and patches only those",
     (folder) => {
-      const all = resolveKustomization(folder);
-      const ids = all.resources.map((one) => `${one.kind} ${one.metadata.name}`);
+      const resolved = resolveKustomization(folder);
+      const ids = resolved.resources.map(toId);
       expect(new Set(ids).size).toBe(ids.length);
-      const patches = all.kustomizations.flatMap((one) =>
-        one.patches.flatMap(({ path }) => readResources(join(one.folder, path))),
+      const patches = resolved.kustomizations.flatMap((kustomization) =>
+        kustomization.patches.flatMap(({ path }) =>
+          readResources(join(kustomization.folder, path)),
+        ),
       );
-      expect(ids).toEqual(
-        expect.arrayContaining(patches.map((one) => `${one.kind} ${one.metadata.name}`)),
-      );
+      expect(ids).toEqual(expect.arrayContaining(patches.map(toId)));
     },
   );
 
-  it("leave no manifest out", () => {
-    const named = deployable.flatMap((folder) => resolveKustomization(folder).resources);
+  it("include every manifest", () => {
+    const included = deployable.flatMap((folder) => resolveKustomization(folder).resources);
     expect(
       allResources.filter(
-        (one) => !named.some((other) => JSON.stringify(other) === JSON.stringify(one)),
+        (manifest) => !included.some((other) => JSON.stringify(other) === JSON.stringify(manifest)),
       ),
     ).toEqual([]);
     expect(patchFiles.length).toBeGreaterThan(0);
   });
 });
 
-/** `kubectl kustomize`, or Kustomize's own program. */
+/** `kubectl kustomize`, or the program `kustomize`. */
 const program = [
   ["kubectl", "kustomize"],
   ["kustomize", "build"],
@@ -68,22 +70,26 @@ describe.skipIf(program === undefined)(
       const text = execFileSync(name, [...args, join(KUBERNETES_FOLDER, folder)], {
         encoding: "utf8",
       });
-      return parseDocuments(text).map((one) => resource.parse(one));
+      return parseDocuments(text).map((document) => resource.parse(document));
     }
 
-    it("is what the schemas say", async () => {
+    it("conforms to the schemas", async () => {
       const rendered = deployable.flatMap((folder) =>
-        render(folder).map((one) => ({ folder, one })),
+        render(folder).map((manifest) => ({ folder, manifest })),
       );
-      const problems = await checkManifests(rendered.map(({ one }) => one));
+      const problems = await checkManifests(rendered.map(({ manifest }) => manifest));
       expect(
         rendered
-          .map(({ folder, one }, index) => [folder, one.kind, problems[index]])
-          .filter(([, , found]) => found?.length !== 0),
+          .map(({ folder, manifest }, index) => ({
+            folder,
+            kind: manifest.kind,
+            problems: problems[index],
+          }))
+          .filter((checked) => checked.problems?.length !== 0),
       ).toEqual([]);
     });
 
-    it("on GPUs has the image with CUDA, a GPU, and as many threads as CPUs", () => {
+    it("has the CUDA image, a GPU, and one thread per CPU in the GPU overlay", () => {
       const resources = render("overlays/gpu");
       const [pod] = readPods("overlays/gpu", resources);
       expect(pod?.container.image).toBe(`edgetier-region:${packageJson.version}-cuda`);
@@ -94,11 +100,11 @@ describe.skipIf(program === undefined)(
       expect(readRegionSettings(pod?.environment ?? {}).EDGETIER_REGION_THREADS).toBe(4);
     });
 
-    it("gives the pods the settings by a name that changes with them", () => {
+    it("refers to the settings by a name that depends on their content", () => {
       const resources = render("base");
-      const settings = resources.find((one) => one.kind === "ConfigMap");
+      const settings = resources.find(({ kind }) => kind === "ConfigMap");
       expect(settings?.metadata.name).toMatch(/^edgetier-region-[a-z0-9]{10}$/);
-      expect(resources.find((one) => one.kind === "Deployment")).toMatchObject({
+      expect(resources.find(({ kind }) => kind === "Deployment")).toMatchObject({
         spec: {
           template: {
             spec: {

@@ -1,4 +1,4 @@
-// The files of infra/kubernetes: resources, kustomizations and patches, and the shapes by which tests look into them.
+// Manifest reader: resources, kustomizations and patches of infra/kubernetes.
 import { existsSync, globSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -8,7 +8,7 @@ import { resource, type Resource } from "./schemas/check-manifests.ts";
 
 export const KUBERNETES_FOLDER = fileURLToPath(new URL("../../infra/kubernetes/", import.meta.url));
 
-/** What of Kustomize's fields is in use; Kustomize itself refuses unknown ones. */
+/** The used subset of Kustomize's fields. Kustomize itself rejects unknown ones. */
 const kustomization = z.strictObject({
   apiVersion: z.string(),
   kind: z.enum(["Kustomization", "Component"]),
@@ -23,15 +23,15 @@ const kustomization = z.strictObject({
 });
 export type Kustomization = z.output<typeof kustomization> & { readonly folder: string };
 
-/** @throws for YAML with a syntax error or a repeated key */
+/** @throws Error for YAML with a syntax error or a repeated key */
 export function parseDocuments(text: string): unknown[] {
-  return parseAllDocuments(text, { uniqueKeys: true }).map((one) => {
-    for (const error of one.errors) throw error;
-    return one.toJS();
+  return parseAllDocuments(text, { uniqueKeys: true }).map((document) => {
+    for (const error of document.errors) throw error;
+    return document.toJS();
   });
 }
 
-/** Paths are relative to `infra/kubernetes`. */
+/** @param path relative to `infra/kubernetes` */
 const read = (path: string): unknown[] =>
   parseDocuments(readFileSync(join(KUBERNETES_FOLDER, path), "utf8"));
 
@@ -49,25 +49,26 @@ export const resourceFiles: readonly string[] = files.filter(
 );
 
 export const readResources = (path: string): Resource[] =>
-  read(path).map((one) => resource.parse(one));
+  read(path).map((document) => resource.parse(document));
 export const allResources: readonly Resource[] = resourceFiles.flatMap(readResources);
 
 /**
- * What a kustomization names, and what those that it includes name.
- * @throws where a file or folder is missing
+ * Resolves a kustomization with all kustomizations that it includes.
+ * @throws Error if a file or folder is missing
  */
 export function resolveKustomization(folder: string): {
   readonly resources: Resource[];
   readonly kustomizations: Kustomization[];
 } {
-  const own = kustomizations.find((one) => one.folder === folder);
-  if (own === undefined) throw new Error(`${folder} has no kustomization.yaml`);
-  const at = (path: string) => relative(KUBERNETES_FOLDER, join(KUBERNETES_FOLDER, folder, path));
-  const parts = [...own.resources, ...own.components].map(at);
+  const root = kustomizations.find((candidate) => candidate.folder === folder);
+  if (root === undefined) throw new Error(`${folder} has no kustomization.yaml`);
+  const resolvePath = (path: string) =>
+    relative(KUBERNETES_FOLDER, join(KUBERNETES_FOLDER, folder, path));
+  const parts = [...root.resources, ...root.components].map(resolvePath);
   const others = [
-    ...own.patches.map(({ path }) => path),
-    ...own.configMapGenerator.flatMap(({ envs }) => envs),
-  ].map(at);
+    ...root.patches.map(({ path }) => path),
+    ...root.configMapGenerator.flatMap(({ envs }) => envs),
+  ].map(resolvePath);
   const missing = [...parts, ...others].filter(
     (path) => !existsSync(join(KUBERNETES_FOLDER, path)),
   );
@@ -77,16 +78,16 @@ export function resolveKustomization(folder: string): {
     .map(resolveKustomization);
   const resources = parts.filter((path) => path.endsWith(".yaml")).flatMap(readResources);
   return {
-    resources: [...folders.flatMap((one) => one.resources), ...resources],
-    kustomizations: [own, ...folders.flatMap((one) => one.kustomizations)],
+    resources: [...folders.flatMap((included) => included.resources), ...resources],
+    kustomizations: [root, ...folders.flatMap((included) => included.kustomizations)],
   };
 }
 
-/** Settings of a ConfigMap that is generated from a file of `NAME=value` lines. */
+/** Reads the settings of a ConfigMap that is generated from a file with `NAME=value` lines. */
 export function readGeneratedConfigMap(name: string): Record<string, string> {
   const paths = kustomizations.flatMap(({ folder, configMapGenerator }) =>
     configMapGenerator
-      .filter((one) => one.name === name)
+      .filter((generator) => generator.name === name)
       .flatMap(({ envs }) => envs.map((path) => join(KUBERNETES_FOLDER, folder, path))),
   );
   const lines = paths

@@ -1,5 +1,5 @@
-// Rules and dashboards of infra/monitoring: they name metrics and labels that there are, the dashboards are those that the metric files give,
-// and the rules fire when they should, by promtool.
+// Rules and dashboards of infra/monitoring: they refer to existing metrics and labels, and dashboards match the metric
+// definitions. With promtool, the rules fire in their test situations.
 import { execFileSync, spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -42,7 +42,7 @@ const groups = z
 const rules = groups.flatMap((group) => group.rules);
 const alerts = rules.filter(({ alert }) => alert !== undefined);
 
-/** With the series that a histogram has. */
+/** Metrics by series name. A histogram has three series. */
 const series = new Map<string, MetricInfo>(
   [...edgeMetrics, ...regionMetrics].flatMap((metric) =>
     metric.kind === "histogram"
@@ -50,17 +50,17 @@ const series = new Map<string, MetricInfo>(
       : [[metric.name, metric] as const],
   ),
 );
-/** What Prometheus adds, and the buckets' own. */
+/** Labels that Prometheus adds, and the label of buckets. */
 const SCRAPE_LABELS = ["instance", "job", "le"];
-const recorded = new Set(rules.flatMap(({ record }) => record ?? []));
+const recordedNames = new Set(rules.flatMap(({ record }) => record ?? []));
 
-/** What an expression names that there is not. */
+/** Finds references to unknown metrics and labels. */
 function findExpressionProblems(expr: string): string[] {
-  const named = [...expr.matchAll(/\b((?:edgetier|nv)[a-z0-9_:]*)(?:\{([^}]*)\})?/g)];
-  return named.flatMap(([, name = "", matchers = ""]) => {
-    if (name.includes(":")) return recorded.has(name) ? [] : [`no rule records ${name}`];
+  const references = [...expr.matchAll(/\b((?:edgetier|nv)[a-z0-9_:]*)(?:\{([^}]*)\})?/g)];
+  return references.flatMap(([, name = "", matchers = ""]) => {
+    if (name.includes(":")) return recordedNames.has(name) ? [] : [`no rule records ${name}`];
     const metric = series.get(name);
-    if (metric === undefined) return [`there is no ${name}`];
+    if (metric === undefined) return [`there is no metric ${name}`];
     const labels = [...matchers.matchAll(/([a-z_]+) *(?:=~|!~|!=|=)/g)].map(
       ([, label = ""]) => label,
     );
@@ -70,10 +70,10 @@ function findExpressionProblems(expr: string): string[] {
   });
 }
 
-/** Labels that an aggregation keeps, and that no metric has. */
+/** Finds aggregation labels that no metric has. */
 const findLostLabels = (expr: string) =>
   [...expr.matchAll(/\b(?:by|on|group_left) *\(([^)]*)\)/g)]
-    .flatMap(([, labels = ""]) => labels.split(",").map((one) => one.trim()))
+    .flatMap(([, labels = ""]) => labels.split(",").map((label) => label.trim()))
     .filter(
       (label) =>
         label !== "" &&
@@ -83,7 +83,7 @@ const findLostLabels = (expr: string) =>
     );
 
 describe("the rules", () => {
-  it("name metrics and labels that there are", () => {
+  it("refer to existing metrics and labels", () => {
     expect(
       rules.flatMap(({ expr }) => [...findExpressionProblems(expr), ...findLostLabels(expr)]),
     ).toEqual([]);
@@ -91,10 +91,13 @@ describe("the rules", () => {
       findExpressionProblems(
         'rate(edgetier_requests_total{rout="predict"}[5m]) / edgetier_request_total',
       ),
-    ).toEqual(["edgetier_requests_total has no label rout", "there is no edgetier_request_total"]);
+    ).toEqual([
+      "edgetier_requests_total has no label rout",
+      "there is no metric edgetier_request_total",
+    ]);
   });
 
-  it("say how urgent an alert is, what it means, and what to do", () => {
+  it("have a severity, a summary and a remedy for each alert", () => {
     expect(
       alerts.filter(({ labels, annotations }) => labels === undefined || annotations === undefined),
     ).toEqual([]);
@@ -102,7 +105,7 @@ describe("the rules", () => {
     expect(alerts.length).toBeGreaterThan(15);
   });
 
-  it("each have a test in which they fire", () => {
+  it("have a test for each alert in which it fires", () => {
     const firing = RULE_TESTS.flatMap((file) =>
       rulesTest
         .parse(parse(read(`prometheus/${file}`)))
@@ -117,9 +120,12 @@ describe("the rules", () => {
 });
 
 const hasPromtool = spawnSync("promtool", ["--version"]).status === 0;
-if (!hasPromtool) console.warn("no promtool on the PATH: the rules are not tested by it");
+if (!hasPromtool)
+  console.warn(
+    "promtool is not on the PATH; its rule tests are skipped. Install Prometheus to run them.",
+  );
 
-describe.skipIf(!hasPromtool)("the rules, by promtool (needs it on the PATH)", () => {
+describe.skipIf(!hasPromtool)("the rules in promtool (needs it on the PATH)", () => {
   const promtool = (...args: readonly string[]) =>
     execFileSync("promtool", args, {
       cwd: fileURLToPath(new URL("prometheus/", FOLDER)),
@@ -127,23 +133,19 @@ describe.skipIf(!hasPromtool)("the rules, by promtool (needs it on the PATH)", (
       stdio: "pipe",
     });
 
-  it("are well formed", () => {
+  it("are well-formed", () => {
     expect(promtool("check", "rules", "edgetier.rules.yml")).toContain(
       `SUCCESS: ${rules.length} rules found`,
     );
   });
 
-  it.each(RULE_TESTS)(
-    "fire when they should, and else do not: %s",
-    { timeout: 120_000 },
-    (file) => {
-      expect(promtool("test", "rules", file)).toContain("SUCCESS");
-    },
-  );
+  it.each(RULE_TESTS)("fire only in their test situations: %s", { timeout: 120_000 }, (file) => {
+    expect(promtool("test", "rules", file)).toContain("SUCCESS");
+  });
 });
 
 describe("the dashboards", () => {
-  it("are those that `npm run monitoring` writes", () => {
+  it("match the output of `npm run monitoring`", () => {
     expect(readdirSync(new URL("grafana/", FOLDER)).toSorted()).toEqual(
       dashboards.map(({ file }) => file).toSorted(),
     );
@@ -162,7 +164,7 @@ describe("the dashboards", () => {
   const panelsOf = (json: object) => z.object({ panels: z.array(panelSchema) }).parse(json).panels;
 
   it.each(dashboards)(
-    "$file: shows every metric, and none that there is not, side by side",
+    "$file has every metric, no unknown one, and no overlapping panels",
     ({ file, json }) => {
       const panels = panelsOf(json);
       const exprs = panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));

@@ -1,4 +1,4 @@
-// Manifests agree with the server that they run: settings, ports, times, users, metrics; and with each other.
+// Pods: manifests agree with the server's settings, ports, times, users and metrics, and with each other.
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -33,7 +33,7 @@ beforeAll(async () => {
 });
 
 describe.each(regionPods)(
-  "a region of $source",
+  "a region pod of $source",
   ({
     container,
     environment,
@@ -41,7 +41,7 @@ describe.each(regionPods)(
     annotations,
     security,
   }) => {
-    it("has settings that the server takes, and none that it does not know", () => {
+    it("has valid and known settings", () => {
       const settings = readRegionSettings({ ...readEnvironment(image), ...environment });
       expect(Object.keys(settings)).toEqual(
         expect.arrayContaining(
@@ -54,21 +54,22 @@ describe.each(regionPods)(
       expect(settings.EDGETIER_REGION_THREADS).toBe(Number(container.resources.requests["cpu"]));
     });
 
-    it("drains within the time that it is left, and lingers for a part of it", () => {
+    it("drains within its grace period, and lingers for a part of it", () => {
       const { EDGETIER_DRAIN_LINGER_MS: lingerMs, EDGETIER_DRAIN_TIMEOUT_MS: timeoutMs } =
         readRegionSettings({ ...readEnvironment(image), ...environment });
       expect((graceSeconds ?? 0) * 1_000).toBeGreaterThanOrEqual(timeoutMs + 5_000);
       expect(lingerMs).toBeGreaterThanOrEqual(1_000);
       expect(lingerMs).toBeLessThan(timeoutMs);
-      expect(container).not.toHaveProperty("lifecycle"); // the server lingers by itself
+      // The server lingers without a hook.
+      expect(container).not.toHaveProperty("lifecycle");
     });
 
-    it("is asked on the port where it listens", () => {
+    it("exposes the port on which it listens", () => {
       const { EDGETIER_REGION_PORT: port } = readRegionSettings({
         ...readEnvironment(image),
         ...environment,
       });
-      expect(container.ports.map((one) => one.containerPort)).toEqual([port]);
+      expect(container.ports.map(({ containerPort }) => containerPort)).toEqual([port]);
       expect(annotations).toMatchObject({
         "prometheus.io/scrape": "true",
         "prometheus.io/port": String(port),
@@ -76,7 +77,7 @@ describe.each(regionPods)(
       });
     });
 
-    it("runs as the image's user, and can write nothing", () => {
+    it("runs as the image's user with a read-only file system", () => {
       expect(lastInstruction(image, "USER")).toBe(`${security.runAsUser}:${security.runAsGroup}`);
       expect(container.securityContext.readOnlyRootFilesystem).toBe(true);
     });
@@ -84,18 +85,24 @@ describe.each(regionPods)(
 );
 
 describe.each(pods)("a pod of $source", ({ container, security }) => {
-  it("is probed on its own port, at the protocol's routes", () => {
+  it("is probed on its own port at the protocol's routes", () => {
     const { livenessProbe, readinessProbe, startupProbe = livenessProbe, ports } = container;
-    expect([livenessProbe, startupProbe].map((one) => one.httpGet.path)).toEqual([
-      "/v2/health/live",
-      "/v2/health/live",
-    ]);
-    expect(readinessProbe.httpGet.path).toBe("/v2/health/ready");
+    expect({
+      liveness: livenessProbe.httpGet.path,
+      startup: startupProbe.httpGet.path,
+      readiness: readinessProbe.httpGet.path,
+    }).toEqual({
+      liveness: "/v2/health/live",
+      startup: "/v2/health/live",
+      readiness: "/v2/health/ready",
+    });
     for (const { httpGet } of [livenessProbe, readinessProbe, startupProbe])
-      expect(ports.flatMap((one) => [one.name, one.containerPort])).toContain(httpGet.port);
+      expect(ports.flatMap(({ name, containerPort }) => [name, containerPort])).toContain(
+        httpGet.port,
+      );
   });
 
-  it("has no rights that it does not need", () => {
+  it("drops all capabilities and does not run as root", () => {
     expect(security).toMatchObject({
       runAsNonRoot: true,
       seccompProfile: { type: "RuntimeDefault" },
@@ -106,10 +113,10 @@ describe.each(pods)("a pod of $source", ({ container, security }) => {
     });
   });
 
-  it("takes its secrets from what the README says to make", () => {
+  it("refers to the secrets that the README creates", () => {
     const readme = read("README.md");
     for (const { valueFrom } of container.env.filter(
-      (one) => one.valueFrom?.secretKeyRef !== undefined,
+      (variable) => variable.valueFrom?.secretKeyRef !== undefined,
     )) {
       expect(readme).toContain(`secret generic ${valueFrom?.secretKeyRef?.name} `);
       expect(readme).toContain(`--from-literal=${valueFrom?.secretKeyRef?.key}=`);
@@ -117,10 +124,10 @@ describe.each(pods)("a pod of $source", ({ container, security }) => {
   });
 });
 
-it("Triton is given the time that it takes to end", () => {
-  const [triton] = pods.filter((one) => !isRegion(one));
+it("gives Triton the time of its graceful exit", () => {
+  const [triton] = pods.filter((pod) => !isRegion(pod));
   const exitSeconds = Number(
-    triton?.container.args.find((one) => one.startsWith("--exit-timeout-secs="))?.split("=")[1],
+    triton?.container.args.find((arg) => arg.startsWith("--exit-timeout-secs="))?.split("=")[1],
   );
   expect(triton?.terminationGracePeriodSeconds).toBeGreaterThanOrEqual(exitSeconds + 5);
   expect(triton?.container.args).toContain(
@@ -131,15 +138,15 @@ it("Triton is given the time that it takes to end", () => {
   );
 });
 
-it("images are tagged with this version", () => {
+it("tags images with the package version", () => {
   const texts = globSync("**/*", { cwd: INFRA, withFileTypes: true })
-    .filter((one) => one.isFile())
-    .map((one) => readFileSync(join(one.parentPath, one.name), "utf8"));
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => readFileSync(join(parentPath, name), "utf8"));
   const tags = texts.flatMap((text) =>
     [...text.matchAll(/\bedgetier-region:([\w.-]+)/g)].map(([, tag]) => tag),
   );
-  const replaced = kustomizations.flatMap(({ images }) => images.map(({ newTag }) => newTag));
-  expect(new Set([...tags, ...replaced])).toEqual(
+  const replacedTags = kustomizations.flatMap(({ images }) => images.map(({ newTag }) => newTag));
+  expect(new Set([...tags, ...replacedTags])).toEqual(
     new Set([packageJson.version, `${packageJson.version}-cuda`]),
   );
   expect(kustomizations.flatMap(({ images }) => images.map(({ name }) => name))).toEqual([
@@ -147,80 +154,82 @@ it("images are tagged with this version", () => {
   ]);
 });
 
-it("the Service, the policies and the scaler find the Deployment's pods", () => {
+it("selects the Deployment's pods in the Service, the policies and the scaler", () => {
   const { resources } = resolveKustomization("overlays/cpu");
-  const one = (kind: string) => resources.find((candidate) => candidate.kind === kind);
+  const find = (kind: string) => resources.find((candidate) => candidate.kind === kind);
   const label = { "app.kubernetes.io/name": "edgetier-region" };
-  expect(one("Deployment")).toMatchObject({
+  expect(find("Deployment")).toMatchObject({
     spec: { selector: { matchLabels: label }, template: { metadata: { labels: label } } },
   });
-  expect(one("Service")).toMatchObject({
+  expect(find("Service")).toMatchObject({
     spec: { selector: label, ports: [{ port: 8788, targetPort: "http" }] },
   });
-  expect(one("PodDisruptionBudget")).toMatchObject({ spec: { selector: { matchLabels: label } } });
-  expect(one("NetworkPolicy")).toMatchObject({
+  expect(find("PodDisruptionBudget")).toMatchObject({ spec: { selector: { matchLabels: label } } });
+  expect(find("NetworkPolicy")).toMatchObject({
     spec: { podSelector: { matchLabels: label }, ingress: [{ ports: [{ port: "http" }] }] },
   });
-  expect(one("ScaledObject")).toMatchObject({
-    spec: { scaleTargetRef: { name: one("Deployment")?.metadata.name } },
+  expect(find("ScaledObject")).toMatchObject({
+    spec: { scaleTargetRef: { name: find("Deployment")?.metadata.name } },
   });
 });
 
-describe("scaling", () => {
-  /** What KEDA's Prometheus scaler takes (keda.sh/docs/latest/scalers/prometheus): its schema says only that these are texts. */
-  const prometheusTrigger = z.strictObject({
-    type: z.literal("prometheus"),
-    name: z.string(),
-    metricType: z.enum(["AverageValue", "Value"]),
-    metadata: z.strictObject({
-      serverAddress: z.url(),
-      query: z.string(),
-      threshold: z.string().regex(/^\d+(\.\d+)?$/),
-    }),
-  });
-  const scaledObject = z.looseObject({
-    spec: z.looseObject({ triggers: z.array(prometheusTrigger) }),
-  });
-  const external = z.looseObject({
-    spec: z.looseObject({
-      predictor: z.looseObject({
-        autoScaling: z
-          .looseObject({
-            metrics: z.array(
-              z.looseObject({
-                external: z.looseObject({
-                  metric: z.looseObject({
-                    backend: z.literal("prometheus"),
-                    serverAddress: z.url(),
-                    query: z.string(),
-                  }),
+/** Fields of KEDA's Prometheus scaler (keda.sh/docs/latest/scalers/prometheus), whose own schema accepts any text. */
+const prometheusTrigger = z.strictObject({
+  type: z.literal("prometheus"),
+  name: z.string(),
+  metricType: z.enum(["AverageValue", "Value"]),
+  metadata: z.strictObject({
+    serverAddress: z.url(),
+    query: z.string(),
+    threshold: z.string().regex(/^\d+(\.\d+)?$/),
+  }),
+});
+const scaledObject = z.looseObject({
+  spec: z.looseObject({ triggers: z.array(prometheusTrigger) }),
+});
+const scaledInferenceService = z.looseObject({
+  spec: z.looseObject({
+    predictor: z.looseObject({
+      autoScaling: z
+        .looseObject({
+          metrics: z.array(
+            z.looseObject({
+              external: z.looseObject({
+                metric: z.looseObject({
+                  backend: z.literal("prometheus"),
+                  serverAddress: z.url(),
+                  query: z.string(),
                 }),
               }),
-            ),
-          })
-          .optional(),
-      }),
+            }),
+          ),
+        })
+        .optional(),
     }),
-  });
+  }),
+});
 
-  const queries = allResources.flatMap((one) => {
-    if (one.kind === "ScaledObject")
-      return scaledObject.parse(one).spec.triggers.map(({ metadata }) => metadata.query);
-    if (one.kind !== "InferenceService") return [];
-    return (
-      external
-        .parse(one)
-        .spec.predictor.autoScaling?.metrics.map((metric) => metric.external.metric.query) ?? []
-    );
-  });
+const queries = allResources.flatMap((resource) => {
+  if (resource.kind === "ScaledObject")
+    return scaledObject.parse(resource).spec.triggers.map(({ metadata }) => metadata.query);
+  if (resource.kind !== "InferenceService") return [];
+  return (
+    scaledInferenceService
+      .parse(resource)
+      .spec.predictor.autoScaling?.metrics.map((metric) => metric.external.metric.query) ?? []
+  );
+});
 
-  it("asks for metrics that the region has, in the namespace where it is", () => {
+describe("scaling", () => {
+  it("queries existing metrics of the region in its namespace", () => {
     const metrics = readFileSync(
       new URL("../../src/telemetry/region-metric-definitions.ts", import.meta.url),
       "utf8",
     );
-    const asked = queries.map((query) => /\b(edgetier_region|nv)_\w+/.exec(query)?.[0] ?? query);
-    expect(new Set(asked)).toEqual(
+    const queriedNames = queries.map(
+      (query) => /\b(edgetier_region|nv)_\w+/.exec(query)?.[0] ?? query,
+    );
+    expect(new Set(queriedNames)).toEqual(
       new Set([
         "edgetier_region_queue_rows",
         "edgetier_region_queue_age_seconds",
@@ -228,14 +237,16 @@ describe("scaling", () => {
       ]),
     );
     expect(
-      [...new Set(asked)].filter((name) => !new RegExp(`\\b${name}\\b`).test(metrics)),
+      [...new Set(queriedNames)].filter((name) => !new RegExp(`\\b${name}\\b`).test(metrics)),
     ).toEqual([]);
-    const [namespace] = new Set(kustomizations.flatMap((one) => one.namespace ?? []));
+    const [namespace] = new Set(kustomizations.flatMap(({ namespace }) => namespace ?? []));
     expect(queries.filter((query) => !query.includes(`namespace="${namespace}"`))).toEqual([]);
-    expect(new Set(kustomizations.flatMap((one) => one.namespace ?? [])).size).toBe(1);
+    expect(new Set(kustomizations.flatMap(({ namespace }) => namespace ?? [])).size).toBe(1);
   });
+});
 
-  it("by Knative says what Knative knows, of a pod that Knative takes", async () => {
+describe("scaling by Knative", () => {
+  it("uses annotations and a pod that Knative accepts", async () => {
     const duration = z.string().regex(/^\d+[sm]$/);
     const annotations = z.strictObject({
       class: z.literal("kpa.autoscaling.knative.dev"),
@@ -245,14 +256,14 @@ describe("scaling", () => {
     });
     const { resources } = resolveKustomization("kserve/knative");
     const { metadata, spec } = inferenceService.parse(
-      resources.find((one) => one.kind === "InferenceService"),
+      resources.find(({ kind }) => kind === "InferenceService"),
     );
-    const own = Object.entries(metadata.annotations).filter(([name]) =>
+    const knativeAnnotations = Object.entries(metadata.annotations).filter(([name]) =>
       name.startsWith("autoscaling.knative.dev/"),
     );
     expect(
       annotations.parse(
-        Object.fromEntries(own.map(([name, value]) => [name.split("/")[1], value])),
+        Object.fromEntries(knativeAnnotations.map(([name, value]) => [name.split("/")[1], value])),
       ),
     ).toBeDefined();
     expect(metadata.annotations["serving.kserve.io/deploymentMode"]).toBe("Knative");
@@ -265,7 +276,7 @@ describe("scaling", () => {
       metadata: { name: metadata.name },
       spec: {
         template: {
-          metadata: { annotations: Object.fromEntries(own) },
+          metadata: { annotations: Object.fromEntries(knativeAnnotations) },
           spec: {
             containerConcurrency,
             timeoutSeconds,
@@ -276,9 +287,9 @@ describe("scaling", () => {
     };
     expect(await checkManifests([service])).toEqual([[]]);
     expect(pod?.container.ports).toEqual([expect.objectContaining({ name: "http1" })]);
-    // References to a pod's own fields are behind one of Knative's feature flags.
+    // Knative supports references to a pod's own fields only with a feature flag.
     expect(
-      pod?.container.env.filter((one) => one.valueFrom?.resourceFieldRef !== undefined),
+      pod?.container.env.filter((variable) => variable.valueFrom?.resourceFieldRef !== undefined),
     ).toEqual([]);
   });
 });

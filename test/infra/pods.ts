@@ -1,5 +1,5 @@
-// The pods that manifests describe, in one shape: those of Deployments, and those that KServe makes of a ServingRuntime for an
-// InferenceService.
+// Pod reader: the pods of Deployments, and those that KServe creates from a ServingRuntime for an InferenceService, in one
+// form.
 import * as z from "zod";
 import { readGeneratedConfigMap, resolveKustomization } from "./manifests.ts";
 import type { Resource } from "./schemas/check-manifests.ts";
@@ -92,16 +92,16 @@ type Settings = Readonly<Record<string, string>>;
 
 export interface Pod {
   readonly source: string;
-  /** By which a Prometheus finds it. */
+  /** Include the annotations for Prometheus' discovery. */
   readonly annotations: Readonly<Record<string, string>>;
   readonly container: z.output<typeof container>;
   readonly security: z.output<typeof security>;
-  /** From the request to stop to the end. */
+  /** Time between the stop signal and the forced end. */
   readonly terminationGracePeriodSeconds: number | undefined;
   readonly environment: Settings;
 }
 
-/** Every pod of what a kustomization includes, or of what it came to. */
+/** Reads the pods of a kustomization, or of its rendered resources. */
 export function readPods(
   folder: string,
   resources: readonly Resource[] = resolveKustomization(folder).resources,
@@ -109,12 +109,12 @@ export function readPods(
   const maps = new Map(
     resources
       .filter(({ kind }) => kind === "ConfigMap")
-      .map((one) => [one.metadata.name, configMap.parse(one).data]),
+      .map((resource) => [resource.metadata.name, configMap.parse(resource).data]),
   );
   const deployments = resources
     .filter(({ kind }) => kind === "Deployment")
-    .map((one): Pod => {
-      const { metadata, spec } = deployment.parse(one).spec.template;
+    .map((resource): Pod => {
+      const { metadata, spec } = deployment.parse(resource).spec.template;
       const [only] = spec.containers;
       return {
         source: folder,
@@ -127,11 +127,11 @@ export function readPods(
     });
   const runtimes = resources
     .filter(({ kind }) => kind === "ServingRuntime")
-    .map((one) => servingRuntime.parse(one));
-  const served = resources
+    .map((resource) => servingRuntime.parse(resource));
+  const servedPods = resources
     .filter(({ kind }) => kind === "InferenceService")
-    .map((one): Pod => {
-      const { metadata, spec } = inferenceService.parse(one);
+    .map((resource): Pod => {
+      const { metadata, spec } = inferenceService.parse(resource);
       const { model, terminationGracePeriodSeconds, timeout } = spec.predictor;
       const runtime = runtimes.find((candidate) => candidate.metadata.name === model.runtime);
       if (runtime === undefined) throw new Error(`${folder}: no ServingRuntime ${model.runtime}`);
@@ -155,10 +155,13 @@ export function readPods(
         environment: resolveEnvironment(only, maps, metadata.name),
       };
     });
-  return [...deployments, ...served];
+  return [...deployments, ...servedPods];
 }
 
-/** What a container's process would see, with the name of a secret's key for its value, and no secret that may be missing; KServe puts a service's name where `{{.Name}}` is. */
+/**
+ * Resolves the environment of a container. The value of a secret is the name of its key; optional secrets are omitted.
+ * KServe replaces `{{.Name}}` by the name of the service.
+ */
 function resolveEnvironment(
   { env, envFrom, resources }: z.output<typeof container>,
   maps: ReadonlyMap<string, Settings>,

@@ -1,4 +1,4 @@
-// The region's image: what its Dockerfile puts together is enough for the server, and no more; it runs as it says.
+// Region image: the Dockerfile's instructions, and the content that it builds, which runs the server without Docker.
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { access, chmod, mkdtemp, readFile, rm } from "node:fs/promises";
@@ -32,7 +32,7 @@ const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 const DOCKERFILE = join(REPOSITORY, "infra/region/Dockerfile");
 
 let stages: Stage[];
-/** What the image `cpu` is made of, the last stage last. */
+/** Stages of the image `cpu`, last stage last. */
 let image: Stage[];
 
 beforeAll(async () => {
@@ -40,16 +40,16 @@ beforeAll(async () => {
   image = stageLineage(stages, lastStage(stages));
 });
 
-/** A command in exec form. */
-const commandOf = (keyword: string): string[] =>
+/** Reads a command in exec form. */
+const readCommand = (keyword: string): string[] =>
   JSON.parse(lastInstruction(image, keyword)?.replace(/^CMD /, "") ?? "");
 
 describe("Dockerfile", () => {
-  it("is made from exact versions, and from the Node that the project is tested with", async () => {
+  it("uses exact versions, and the project's version of Node", async () => {
     const cuda = await readStages(DOCKERFILE, { VARIANT: "cuda" });
     const bases = [...stages, ...cuda]
-      .map((one) => one.base)
-      .filter((base) => !stages.some((one) => one.name === base));
+      .map(({ base }) => base)
+      .filter((base) => !stages.some(({ name }) => name === base));
     expect([...new Set(bases)]).toEqual([
       `node:${packageJson.devDependencies.node}-bookworm-slim`,
       expect.stringMatching(/^nvidia\/cuda:12\.\d+\.\d+-cudnn-runtime-ubuntu24\.04$/),
@@ -57,14 +57,15 @@ describe("Dockerfile", () => {
     expect(cuda.at(-1)?.base).toBe("cuda");
   });
 
-  it("runs Node itself, as nobody, so that a signal to stop reaches it", () => {
-    expect(commandOf("ENTRYPOINT")).toEqual(["node", "functions/region/main.ts"]);
+  it("runs Node as process 1 without root rights, so that it receives signals", () => {
+    expect(readCommand("ENTRYPOINT")).toEqual(["node", "functions/region/main.ts"]);
     expect(lastInstruction(image, "CMD")).toBeUndefined();
     expect(lastInstruction(image, "STOPSIGNAL")).toBe("SIGTERM");
-    expect(lastInstruction(image, "USER")).toMatch(/^[1-9]\d{3,}:[1-9]\d{3,}$/); // by number: Kubernetes cannot tell whether a name is root
+    // The user is a number, because Kubernetes cannot determine whether a name is root.
+    expect(lastInstruction(image, "USER")).toMatch(/^[1-9]\d{3,}:[1-9]\d{3,}$/);
   });
 
-  it("sets only what the region knows, and exposes its port", () => {
+  it("sets only known variables, and exposes the region's port", () => {
     const environment = readEnvironment(image);
     const s3 = {
       EDGETIER_S3_ENDPOINT: "https://s3.example",
@@ -81,12 +82,14 @@ describe("Dockerfile", () => {
       ),
     );
   });
+});
 
-  it("lets the build see what it copies", async () => {
-    const [all, ...allowed] = (await readFile(`${DOCKERFILE}.dockerignore`, "utf8"))
+describe("the Dockerfile's copies", () => {
+  it("match the paths that .dockerignore allows", async () => {
+    const [excluded, ...allowed] = (await readFile(`${DOCKERFILE}.dockerignore`, "utf8"))
       .split("\n")
       .filter((line) => line !== "" && !line.startsWith("#"));
-    expect(all).toBe("*");
+    expect(excluded).toBe("*");
     const sources = stages.flatMap(contextSources);
     expect(
       sources.filter(
@@ -100,7 +103,7 @@ describe("Dockerfile", () => {
     ).toEqual([]);
   });
 
-  it("copies no folder of which the server imports nothing", async () => {
+  it("contain only folders from which the server imports a file", async () => {
     const { metafile } = await build({
       absWorkingDir: REPOSITORY,
       entryPoints: ["functions/region/main.ts", "src/runtime/native/*.ts"],
@@ -119,13 +122,13 @@ describe("Dockerfile", () => {
     );
   });
 
-  it("fetches CUDA's provider by a flag that onnxruntime-node takes, and looks for it where it will be", () => {
+  it("include the CUDA provider by a flag and at a path of onnxruntime-node", () => {
     const require = createRequire(import.meta.url);
     const { manifests, requirements } = require("onnxruntime-node/script/install-metadata.js");
     expect(requirements["linux/x64"]).toContain("cuda12");
     const steps =
       lastInstruction(
-        stages.filter((one) => one.name === "cuda-dependencies"),
+        stages.filter(({ name }) => name === "cuda-dependencies"),
         "RUN",
       ) ?? "";
     expect(steps).toContain(
@@ -136,6 +139,35 @@ describe("Dockerfile", () => {
   });
 });
 
+/** Whether the image contains these paths of `node_modules`. */
+const PACKAGES = {
+  "onnxruntime-node/bin/napi-v6/linux": true,
+  "@aws-sdk/client-s3": true,
+  zod: true,
+  typescript: false,
+  vitest: false,
+  wrangler: false,
+  "onnxruntime-web": false,
+  "onnxruntime-node/bin/napi-v6/win32": false,
+  "onnxruntime-node/bin/napi-v6/darwin": false,
+};
+
+async function checkPackages(
+  app: string,
+  paths: readonly string[],
+): Promise<Record<string, boolean>> {
+  const found = await Promise.all(
+    paths.map(async (path) => {
+      const exists = await access(join(app, "node_modules", path)).then(
+        () => true,
+        () => false,
+      );
+      return [path, exists] as const;
+    }),
+  );
+  return Object.fromEntries(found);
+}
+
 describe("the image's content", () => {
   let folder: string;
   let app: string;
@@ -143,8 +175,8 @@ describe("the image's content", () => {
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "edgetier-image-"));
-    await chmod(folder, 0o755); // the server is not root
-    // The steps that need no root are run as they are written, `npm ci` among them.
+    await chmod(folder, 0o755); // The server does not run as root.
+    // Steps without root rights run as written, including `npm ci`.
     const root = await buildStageFolder(stages, lastStage(stages), {
       context: REPOSITORY,
       folder,
@@ -160,75 +192,61 @@ describe("the image's content", () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  it("has production dependencies only, and of the native ones only those for Linux", async () => {
-    const has = (path: string) =>
-      access(join(app, "node_modules", path)).then(
-        () => true,
-        () => false,
-      );
-    expect(
-      await Promise.all(
-        ["onnxruntime-node/bin/napi-v6/linux", "@aws-sdk/client-s3", "zod"].map(has),
-      ),
-    ).toEqual([true, true, true]);
-    const absent = [
-      "typescript",
-      "vitest",
-      "wrangler",
-      "onnxruntime-web",
-      "onnxruntime-node/bin/napi-v6/win32",
-      "onnxruntime-node/bin/napi-v6/darwin",
-    ];
-    expect(await Promise.all(absent.map(has))).toEqual(absent.map(() => false));
+  it("has only production dependencies, with native files only for Linux", async () => {
+    expect(await checkPackages(app, Object.keys(PACKAGES))).toEqual(PACKAGES);
   });
 
-  it("serves a model of the store, says that it lives, and stops on the signal", async () => {
+  it("serves a model of the store, passes its health check, and stops on SIGTERM", async () => {
     const environment = {
       PATH: process.env["PATH"] ?? "",
       ...readEnvironment(image),
       ...toS3Variables(s3.options),
-      EDGETIER_REGION_PORT: String(await freePort()),
+      EDGETIER_REGION_PORT: String(await findFreePort()),
       EDGETIER_REGION_PRELOAD: "mood@1",
     };
-    const [, ...probe] = commandOf("HEALTHCHECK");
-    const healthy = () =>
+    const [, ...probe] = readCommand("HEALTHCHECK");
+    const isHealthy = () =>
       promisify(execFile)(process.execPath, probe, { env: environment }).then(
         () => true,
         () => false,
       );
-    expect(await healthy()).toBe(false);
+    expect(await isHealthy()).toBe(false);
 
-    const [, ...entry] = commandOf("ENTRYPOINT");
-    const nobody =
-      process.getuid?.() === 0
-        ? { uid: Number(lastInstruction(image, "USER")?.split(":")[0]) }
-        : {};
-    const child = spawn(process.execPath, entry, {
-      cwd: app,
-      env: { ...environment, TMPDIR: "/nonexistent" },
-      stdio: ["ignore", "ignore", "inherit"],
-      ...nobody,
-    });
+    const child = startServer(app, environment);
     onTestFinished(() => void child.kill("SIGKILL"));
     const exit = once(child, "exit");
-    await expect.poll(healthy, { timeout: 15_000 }).toBe(true);
+    await expect.poll(isHealthy, { timeout: 15_000 }).toBe(true);
 
     const url = `http://127.0.0.1:${environment.EDGETIER_REGION_PORT}/v2`;
     await expect
       .poll(async () => (await fetch(`${url}/health/ready`)).status, { timeout: 10_000 })
       .toBe(200);
-    const answer = await fetch(
+    const response = await fetch(
       `${url}/models/mood/versions/1/infer`,
       postRequest(createTextBody(["good"])),
     );
-    expect(await answer.json()).toMatchObject({ outputs: [{ name: "logits", data: [1, 0] }] });
+    expect(await response.json()).toMatchObject({ outputs: [{ name: "logits", data: [1, 0] }] });
 
     child.kill("SIGTERM");
-    expect(await exit).toEqual([0, null]);
+    const [exitCode, signal] = await exit;
+    expect({ exitCode, signal }).toEqual({ exitCode: 0, signal: null });
   }, 60_000);
 });
 
-async function freePort(): Promise<number> {
+/** Starts the image's entry point as the image's user, if the test runs as root. */
+function startServer(app: string, environment: Readonly<Record<string, string>>) {
+  const [, ...entryPoint] = readCommand("ENTRYPOINT");
+  const user =
+    process.getuid?.() === 0 ? { uid: Number(lastInstruction(image, "USER")?.split(":")[0]) } : {};
+  return spawn(process.execPath, entryPoint, {
+    cwd: app,
+    env: { ...environment, TMPDIR: "/nonexistent" },
+    stdio: ["ignore", "ignore", "inherit"],
+    ...user,
+  });
+}
+
+async function findFreePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();

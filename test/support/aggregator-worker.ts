@@ -1,4 +1,4 @@
-// The aggregator of metrics, and a Worker that hands on to it what it is sent.
+// Aggregator Worker: the metrics aggregator, and a Worker that forwards requests to it.
 import { MetricsAggregator } from "../../functions/edge/metrics-aggregator.ts";
 import type { MetricsAggregatorNamespace } from "../../src/http/metrics-config.ts";
 import type { MetricsBatch } from "../../src/telemetry/metrics-aggregate.ts";

@@ -1,4 +1,4 @@
-// The application as somebody's: the tenant is set where access control sets it. No imports from Node: suites in workerd use it.
+// Wraps the application for one tenant, which is set in the same place as by access control. No imports from Node: suites in workerd use it.
 import { Hono } from "hono";
 import type { createApp } from "../../src/http/app.ts";
 import type { AppEnv } from "../../src/http/app-env.ts";

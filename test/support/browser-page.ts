@@ -1,15 +1,15 @@
-// An empty page in a real browser, for modules that have to run in one.
+// Browser page: an empty page in a real browser, for tests of browser modules.
 import type { Browser } from "playwright-core";
 import { startChromium } from "./chromium.ts";
 import { startTestHttpServer } from "./test-http-server.ts";
 
 export interface TestPage {
-  /** Calls a function that a module among the files exports; arguments and result are JSON. */
+  /** Calls an exported function of one of the files; arguments and result are JSON. */
   call(path: string, name: string, ...args: readonly unknown[]): Promise<unknown>;
   close(): Promise<void>;
 }
 
-/** An empty page of an origin of its own, which serves `files` by their path. */
+/** Opens an empty page with its own origin, which serves `files` by path. */
 export async function openTestPage(
   files: Readonly<Record<string, { readonly type: string; readonly bytes: Uint8Array }>> = {},
 ): Promise<TestPage> {
@@ -29,7 +29,7 @@ export async function openTestPage(
     await page.goto(server.url);
     const opened = browser;
     return {
-      // As text: a function would be what the test runner has made of it.
+      // The code is passed as text, because the test runner transforms functions.
       call: (path, name, ...args) =>
         page.evaluate(
           `import(${JSON.stringify(path)}).then((module) => module[${JSON.stringify(name)}](...${JSON.stringify(args)}))`,

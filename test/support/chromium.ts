@@ -1,4 +1,4 @@
-// A headless Chromium, driven by Playwright: the one that is on this machine, none is downloaded.
+// Starts a headless Chromium with Playwright. It uses the installed browser and downloads none.
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { type Browser, chromium } from "playwright-core";
@@ -10,13 +10,13 @@ const executablePath =
     .flatMap((name) => FOLDERS.map((folder) => join(folder, name)))
     .find(existsSync);
 
-/** Says why a test that needs a browser is skipped; undefined where there is one. */
+/** Reason for skipping tests that need a browser; undefined if a browser is installed. */
 export const browserSkipReason: string | undefined =
   executablePath === undefined
     ? "there is no Chromium on the PATH (EDGETIER_CHROMIUM names one)"
     : undefined;
 
-/** It looks nothing up by itself, and runs as root as well. */
+/** Options that prevent background requests and allow running as root. */
 export async function startChromium(): Promise<Browser> {
   if (executablePath === undefined) throw new Error(browserSkipReason);
   const args = [

@@ -1,4 +1,4 @@
-// A model of two tiers that classifies an image's dominant channel: confident on a plain color, not on a gray
+// Color model: two tiers that classify an image's dominant channel: confident on a plain color, not on a gray
 // one. It imports nothing from Node, because suites in workerd use it too.
 import { modelProjectSchema } from "../../src/registry/manifest.ts";
 import { publishModel, type PublishSource } from "../../src/registry/publish.ts";

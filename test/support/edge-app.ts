@@ -1,12 +1,9 @@
-// The edge's HTTP application over the toy model, as the Worker builds it, with a store and a region that a test can
-// break. No imports from Node: it runs in workerd.
-import { regionErrors } from "../../src/region/errors.ts";
-import { coreErrors } from "../../src/core/common-errors.ts";
+// Edge application under test: the Worker's HTTP application over the toy model, with a controlled store and region. No
+// imports from Node: it runs in workerd.
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import type { CacheLayer } from "../../src/cache/cache-policy.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
-import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
 import type { AccessPolicy } from "../../src/http/access/access-policy.ts";
 import { createApp } from "../../src/http/app.ts";
 import { createRegionPool } from "../../src/region/client/region-pool.ts";
@@ -28,10 +25,15 @@ import { createLoadedModelCache } from "../../src/serving/loaded-model.ts";
 import { createOpenInferenceModels } from "../../src/serving/open-inference-models.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
 import type { MetricName } from "../../src/telemetry/edge-metric-definitions.ts";
-import { startTelemetryUnderTest } from "./telemetry.ts";
+import {
+  type BackendControls,
+  createControlledRegion,
+  createControlledStore,
+} from "./controlled-backends.ts";
+import { startTelemetryUnderTest, type TelemetryUnderTest } from "./telemetry.ts";
 import { publishToyModel } from "./toy-model.ts";
 
-export interface EdgeUnderTest {
+export interface EdgeUnderTest extends BackendControls {
   readonly app: ReturnType<typeof createApp>;
   readonly store: ModelStore;
   /** The object store below the model store. */
@@ -41,55 +43,57 @@ export interface EdgeUnderTest {
   readonly regionRequests: RegionRequest[];
   /** Requests forwarded to the region unchanged, and readiness requests. */
   readonly forwardedRequests: Request[];
-  /** The region's answer to those. */
-  createRegionResponse: () => Response;
-  /** The labels of what was counted, once for each event. */
+  /** Returns the labels of each counted event. */
   readCountedLabels(name: MetricName): Readonly<Record<string, string>>[];
-  /** Batches that the aggregator has taken. */
+  /** Returns the number of batches that the aggregator has accepted. */
   countReportedBatches(): number;
   disconnectAggregator(): void;
-  /** Log records. */
   readonly logRecords: Readonly<Record<string, unknown>>[];
-  /** Behavior of the region from now on. */
-  regionBehavior: "up" | "down" | "hangs";
-  /** Whether the region has more to do than it can. */
-  isRegionSaturated: boolean;
-  /** Whether the store answers. */
-  isStoreDown: boolean;
-  /** Calls that met a store that was down. */
-  failedStoreCallCount: number;
   predict(body: unknown, headers?: Record<string, string>): Promise<Response>;
 }
 
+const STORE_TIMEOUT_MS = 1_000;
+const MAX_INPUTS = 4;
 export const ALIAS_TTL_MS = 10_000;
 export const MAX_BODY_BYTES = 4_096;
 export const MAX_TENSOR_BODY_BYTES = 100_000;
 export const MAX_IMAGE_BODY_BYTES = 30_000;
 
 export interface EdgeUnderTestOptions {
-  /** Behind L1. */
+  /** Cache layers behind L1. */
   readonly cacheLayers?: readonly CacheLayer[];
   /** 0 by default. */
   readonly cdnAliasSeconds?: number;
-  /** Restored at module scope; nothing by default. */
+  /** Sessions restored at module scope; none by default. */
   readonly restoredSessions?: BundledSessions;
   readonly withoutRegion?: boolean;
-  /** Nobody takes what is counted. */
+  /** Runs without telemetry. */
   readonly withoutMetrics?: boolean;
-  /** In place of the one that a test can break. */
+  /** Pooled regions that replace the controlled region. */
   readonly regions?: readonly PooledRegion[];
   /** Token limit of one embeddings request. */
   readonly maxTokens?: number;
-  /** Outputs of the region's graphs, instead of labels. */
+  /** Outputs of the region's graphs, instead of confident logits. */
   readonly computeRegionOutputs?: (request: RegionRequest) => NamedTensors;
-  /** Signs everything in its store; only this key is trusted. */
+  /** Signs everything in the store; only this key is trusted. */
   readonly signingKey?: SigningKey;
-  /** The share of requests whose early exits are checked, one request at a time; 0 by default. */
+  /** Share of requests whose early exits are checked, one request at a time; 0 by default. */
   readonly driftShare?: number;
-  /** Open to everybody by default. */
+  /** Access policy; anonymous access by default. */
   readonly createAccess?: (clock: ManualClock) => AccessPolicy;
-  /** Requests that compute at the same time. */
+  /** Requests that compute concurrently; 256 by default. */
   readonly maxInFlight?: number;
+}
+
+interface ServingDependencies {
+  readonly deployment: Deployment;
+  readonly options: EdgeUnderTestOptions;
+  /** The controlled store. */
+  readonly store: ModelStore;
+  readonly region: RegionClient;
+  readonly clock: ManualClock;
+  readonly telemetry: TelemetryUnderTest;
+  log(record: Readonly<Record<string, unknown>>): void;
 }
 
 export async function startEdgeUnderTest(
@@ -97,170 +101,120 @@ export async function startEdgeUnderTest(
   deployment: Deployment,
   options: EdgeUnderTestOptions = {},
 ): Promise<EdgeUnderTest> {
-  const {
-    cacheLayers = [],
-    cdnAliasSeconds = 0,
-    restoredSessions: restored = { sessions: new Map(), failures: [] },
-  } = options;
-  const clock = new ManualClock(1_000_000);
   const { signingKey } = options;
-  const objects = createMemoryObjectStore();
+  const clock = new ManualClock(1_000_000);
+  const objectStore = createMemoryObjectStore();
   const store = createModelStore(
-    objects,
+    objectStore,
     signingKey && { signingKeys: [signingKey], trustedKeys: [signingKey.publicKey] },
   );
   await publishToyModel(store, graph);
-  const regionRequests: RegionRequest[] = [];
-  const forwarded: Request[] = [];
-  const logged: Readonly<Record<string, unknown>>[] = [];
 
-  const hanging = (signal: AbortSignal | null | undefined) =>
-    new Promise<never>((_, reject) =>
-      signal?.addEventListener("abort", () => reject(signal.reason)),
-    );
-  const overHttp = createOipHttpRegionClient({
-    baseUrl: "http://region.test",
-    async fetch(url, init) {
-      forwarded.push(new Request(url, init));
-      if (edge.regionBehavior === "down") throw new TypeError("connection refused");
-      return edge.regionBehavior === "hangs"
-        ? await hanging(init.signal)
-        : edge.createRegionResponse();
-    },
-  });
-  // The region's answer to everything is a sure "no", or "green"; how a real region gets there is its own tests' matter.
-  const region: RegionClient = {
-    ...overHttp,
-    async infer(request, signal) {
-      regionRequests.push(request);
-      if (edge.regionBehavior === "down")
-        throw regionErrors.regionUnavailable("connection refused");
-      if (edge.regionBehavior === "hangs") await hanging(signal);
-      if (options.computeRegionOutputs !== undefined) return options.computeRegionOutputs(request);
-      const rows = request.inputs.length;
-      const labels = request.model === "colours" ? 3 : 2;
-      return {
-        logits: {
-          datatype: "FP32",
-          shape: [rows, labels],
-          data: Float32Array.from({ length: rows * labels }, (_, index) =>
-            index % labels === 1 ? 9 : 0,
-          ),
-        },
-      };
-    },
-    isReady: async () => edge.regionBehavior === "up",
-    isSaturated: () => edge.isRegionSaturated,
-  };
-
-  const breakable = new Proxy(store, {
-    get(target, method, receiver) {
-      if (edge.isStoreDown) {
-        return () => {
-          edge.failedStoreCallCount++;
-          return Promise.reject(coreErrors.storeUnavailable("connection refused"));
-        };
-      }
-      return Reflect.get(target, method, receiver);
-    },
-  });
-  const log = (record: Readonly<Record<string, unknown>>) => void logged.push(record);
-  const telemetry = startTelemetryUnderTest(clock);
-  const { metrics } = telemetry;
-  const catalog = createModelCatalog({
-    store: breakable,
-    clock,
-    aliasTtlMs: ALIAS_TTL_MS,
-    storeTimeoutMs: 1000,
-    onVersionRejected: (refused) => log({ event: "version_refused", ...refused }),
-  });
-  const sessions = createEdgeSessions({
-    deployment,
-    restored,
-    store: breakable,
-    storeTimeoutMs: 1000,
-    metrics,
-    log,
-  });
-  const imageDecoder = deployment.images && createImageDecoder(deployment.images);
-  const regions = options.regions && createRegionPool(options.regions, { clock });
-  const tiers = {
-    store: breakable,
-    sessions,
-    imageDecoder,
-    region: options.withoutRegion === true ? undefined : (regions ?? region),
-    storeTimeoutMs: 1000,
-  };
-  const getLoadedModel = createLoadedModelCache(tiers, 2);
-  const answering = {
-    catalog,
-    getLoadedModel,
-    clock,
-    cacheLayers: [
-      { name: "l1", store: createLruCache({ maxBytes: 1_000_000, clock }), ttlSeconds: 60 },
-      ...cacheLayers,
-    ] as const,
-    maxInputs: 4,
-    metrics,
-  };
-  const drift = createDriftCheck({
-    sampleRate: options.driftShare ?? 0,
-    maxConcurrent: 1,
-    clock,
-    metrics,
-  });
-  const predictor = createPredictor({ ...answering, driftCheck: drift });
-  const embedder = createEmbedder({ ...answering, maxTokens: options.maxTokens ?? 40 });
-  const tensors = createOpenInferenceModels({
-    catalog,
-    getLoadedModel,
-    tiers,
-    clock,
-    maxInputs: 4,
-    metrics,
-  });
-  const access = options.createAccess && { access: options.createAccess(clock) };
-  const app = createApp({
-    ...access,
-    telemetry: options.withoutMetrics === true ? undefined : telemetry,
-    catalog,
-    predictor,
-    embedder,
-    openInferenceModels: tensors,
-    sessions,
-    regionPool: regions,
-    clock,
-    log,
-    cdnAliasSeconds,
-    maxInFlight: options.maxInFlight ?? 256,
-    maxBodyBytes: MAX_BODY_BYTES,
-    maxImageBodyBytes: MAX_IMAGE_BODY_BYTES,
-    maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES,
-  });
-
-  const edge: EdgeUnderTest = {
-    app,
-    store,
-    objectStore: objects,
-    clock,
-    regionRequests,
-    forwardedRequests: forwarded,
-    createRegionResponse: () => Response.json({ model_name: "from the region", outputs: [] }),
-    readCountedLabels: telemetry.readCountedLabels,
-    countReportedBatches: telemetry.countReportedBatches,
-    disconnectAggregator: telemetry.disconnectAggregator,
-    logRecords: logged,
+  const controls: BackendControls = {
     regionBehavior: "up",
     isRegionSaturated: false,
     isStoreDown: false,
     failedStoreCallCount: 0,
-    async predict(body, headers = {}) {
+    createRegionResponse: () => Response.json({ model_name: "from the region", outputs: [] }),
+  };
+  const region = createControlledRegion(controls, options.computeRegionOutputs);
+  const telemetry = startTelemetryUnderTest(clock);
+  const logRecords: Readonly<Record<string, unknown>>[] = [];
+  const app = createAppUnderTest({
+    deployment,
+    options,
+    store: createControlledStore(store, controls),
+    region: region.client,
+    clock,
+    telemetry,
+    log: (record) => void logRecords.push(record),
+  });
+  // The controls stay the same object, because the backends read them.
+  return Object.assign(controls, {
+    app,
+    store,
+    objectStore,
+    clock,
+    regionRequests: region.regionRequests,
+    forwardedRequests: region.forwardedRequests,
+    readCountedLabels: telemetry.readCountedLabels,
+    countReportedBatches: telemetry.countReportedBatches,
+    disconnectAggregator: telemetry.disconnectAggregator,
+    logRecords,
+    async predict(body: unknown, headers: Record<string, string> = {}) {
       return await app.request("/v1/models/toy/predict", {
         method: "POST",
         headers: { "content-type": "application/json", ...headers },
         body: typeof body === "string" ? body : JSON.stringify(body),
       });
     },
+  });
+}
+
+function createAppUnderTest(dependencies: ServingDependencies): ReturnType<typeof createApp> {
+  const { options, clock, telemetry, log } = dependencies;
+  const regionPool = options.regions && createRegionPool(options.regions, { clock });
+  return createApp({
+    ...(options.createAccess && { access: options.createAccess(clock) }),
+    ...createServing(dependencies, regionPool),
+    telemetry: options.withoutMetrics === true ? undefined : telemetry,
+    regionPool,
+    clock,
+    log,
+    cdnAliasSeconds: options.cdnAliasSeconds ?? 0,
+    maxInFlight: options.maxInFlight ?? 256,
+    maxBodyBytes: MAX_BODY_BYTES,
+    maxImageBodyBytes: MAX_IMAGE_BODY_BYTES,
+    maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES,
+  });
+}
+
+/** Creates the serving layer: catalog, sessions, predictor, embedder and Open Inference models. */
+function createServing(
+  { deployment, options, store, region, clock, telemetry: { metrics }, log }: ServingDependencies,
+  regionPool: RegionClient | undefined,
+) {
+  const catalog = createModelCatalog({
+    store,
+    clock,
+    aliasTtlMs: ALIAS_TTL_MS,
+    storeTimeoutMs: STORE_TIMEOUT_MS,
+    onVersionRejected: (rejection) => log({ event: "version_refused", ...rejection }),
+  });
+  const sessions = createEdgeSessions({
+    deployment,
+    restored: options.restoredSessions ?? { sessions: new Map(), failures: [] },
+    store,
+    storeTimeoutMs: STORE_TIMEOUT_MS,
+    metrics,
+    log,
+  });
+  const tiers = {
+    store,
+    sessions,
+    imageDecoder: deployment.images && createImageDecoder(deployment.images),
+    region: options.withoutRegion === true ? undefined : (regionPool ?? region),
+    storeTimeoutMs: STORE_TIMEOUT_MS,
   };
-  return edge;
+  const models = {
+    catalog,
+    getLoadedModel: createLoadedModelCache(tiers, 2),
+    clock,
+    maxInputs: MAX_INPUTS,
+    metrics,
+  };
+  const l1 = createLruCache({ maxBytes: 1_000_000, clock });
+  const cacheLayers = [
+    { name: "l1", store: l1, ttlSeconds: 60 },
+    ...(options.cacheLayers ?? []),
+  ] as const;
+  const sampleRate = options.driftShare ?? 0;
+  const driftCheck = createDriftCheck({ sampleRate, maxConcurrent: 1, clock, metrics });
+  return {
+    catalog,
+    sessions,
+    predictor: createPredictor({ ...models, cacheLayers, driftCheck }),
+    embedder: createEmbedder({ ...models, cacheLayers, maxTokens: options.maxTokens ?? 40 }),
+    openInferenceModels: createOpenInferenceModels({ ...models, tiers }),
+  };
 }

@@ -1,5 +1,5 @@
-// A model that turns texts of the tiny tokenizer's words into vectors of four numbers, each token a row of a table. No imports from
-// Node: suites in workerd use it too.
+// Embedding model: maps words of the tiny tokenizer to vectors of four numbers. Each token is a row of a table. No imports
+// from Node: suites in workerd use it too.
 import { modelProjectSchema } from "../../src/registry/manifest.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 import { publishModel, type PublishSource } from "../../src/registry/publish.ts";
@@ -9,7 +9,7 @@ import { json, tinyTokenizer } from "../fixtures/tiny-tokenizer.ts";
 export const DIMENSIONS = 4;
 export const MAX_TOKENS_PER_TEXT = 8;
 export const MAX_TEXT_BYTES = 100;
-/** Vectors by token id: [PAD] (which must not count), [UNK], [CLS], [SEP], good, bad, great, ##ly. */
+/** Vectors by token id: [PAD] (which must not contribute), [UNK], [CLS], [SEP], good, bad, great, ##ly. */
 const TABLE = [
   [99, 99, 99, 99],
   [0, 0, 0, 0],
@@ -62,7 +62,7 @@ export interface EmbeddingModelOptions {
   readonly deadlineMs?: number;
 }
 
-/** As it is read from its folder; tiers are called like their places. */
+/** Project of the model; each tier is named after its place. */
 export function embeddingProject({
   model = "vectors",
   pooling = "mean",
@@ -111,7 +111,7 @@ export function embeddingProject({
   };
 }
 
-/** Puts it into the store, as version 1 where it is new. */
+/** Publishes the model; a new model gets version 1. */
 export async function publishEmbeddingModel(
   store: ModelStore,
   options: EmbeddingModelOptions = {},
@@ -119,8 +119,8 @@ export async function publishEmbeddingModel(
   await publishModel(store, embeddingProject(options));
 }
 
-/** A unit vector. */
+/** Scales to a unit vector. */
 export function unit(...numbers: readonly number[]): number[] {
   const length = Math.hypot(...numbers);
-  return numbers.map((one) => one / length);
+  return numbers.map((value) => value / length);
 }

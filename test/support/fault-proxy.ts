@@ -92,18 +92,7 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
     disconnectCount: 0,
     lastForwardedRequest: undefined,
   };
-  const openSockets = new Set<Socket>();
-  const server = createServer(
-    { keepAliveTimeout: KEEP_ALIVE_MS, requestTimeout: 0 },
-    (incoming, outgoing) => handleRequest(state, incoming, outgoing),
-  );
-  server.on("connection", (socket: Socket) => {
-    openSockets.add(socket);
-    socket.on("close", () => openSockets.delete(socket));
-    if (resetsAll(state.fault)) socket.resetAndDestroy();
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-
+  const { server, openSockets } = await startServer(state);
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     get target() {
@@ -146,6 +135,21 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
       await new Promise((resolve) => server.close(resolve));
     },
   };
+}
+
+async function startServer(state: ProxyState) {
+  const openSockets = new Set<Socket>();
+  const server = createServer(
+    { keepAliveTimeout: KEEP_ALIVE_MS, requestTimeout: 0 },
+    (incoming, outgoing) => handleRequest(state, incoming, outgoing),
+  );
+  server.on("connection", (socket: Socket) => {
+    openSockets.add(socket);
+    socket.on("close", () => openSockets.delete(socket));
+    if (resetsAll(state.fault)) socket.resetAndDestroy();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { server, openSockets };
 }
 
 const resetsAll = (fault: Fault): boolean =>

@@ -1,4 +1,5 @@
-// A deployment of tensor models, of two that take images, one that gives vectors, and of the toy, as `edgetier engine build` makes one of model projects.
+// Fixture deployment: builds a deployment like `edgetier engine build`, from tensor models, two image models, an embedding
+// model and the toy model.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { readDeploymentConfig } from "../../src/toolchain/deployment-config.ts";
@@ -20,7 +21,7 @@ import {
 } from "./tensor-model.ts";
 import { embeddingProject } from "./embedding-model.ts";
 
-/** @param folder name under dist/test, which importers of the deployment use */
+/** @param folder name under dist/test, from which tests import the deployment */
 export async function buildFixtureDeployment(folder: string): Promise<void> {
   const fixture = async (name: string) =>
     new Uint8Array(await readFile(join(PROJECT_ROOT, `test/fixtures/${name}.onnx`)));

@@ -1,4 +1,4 @@
-// The graphs of test/fixtures as a deployment has them.
+// Fixture graphs: the graphs of test/fixtures in the form of a deployment.
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ const INPUTS = {
   "random-normal": [{ name: "x", datatype: "FP32", shape: [-1] }],
 } as const satisfies Readonly<Record<string, readonly TensorSpec[]>>;
 
-/** The first tier, called `edge`, of a model that has a region tier as well. */
+/** Creates the first tier, `edge`, of a model that also has a region tier. */
 export async function readFixtureGraph(model: keyof typeof INPUTS): Promise<DeployedGraph> {
   const bytes = await readFile(join(import.meta.dirname, `../fixtures/${model}.onnx`));
   return {

@@ -1,5 +1,5 @@
-// A whole system with fixture models: a real S3, a region process, and the Worker in workerd. The models are tensor models, two image
-// models, two embedding models, and the toy.
+// Fixture system: a real S3, a region process and the Worker in workerd. Its models are tensor models, two image models, two
+// embedding models and the toy model.
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,14 +25,14 @@ import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
 import { publishToyModel } from "./toy-model.ts";
 import { publishEmbeddingModel } from "./embedding-model.ts";
 
-/** Served by the region alone. */
+/** Model that only the region serves. */
 export const REGION_EMBEDDING_MODEL = "far-vectors";
 
 export interface FixtureSystem {
   readonly urls: { readonly edge: string; readonly region: string };
-  /** Between the edge and the region. */
+  /** Proxy between the edge and the region. */
   readonly proxy: TcpProxy;
-  /** Lines of the region, since it was ready, and all of the edge. */
+  /** Log lines of the region since it was ready, and all log lines of the edge. */
   readonly output: { readonly region: readonly string[]; edge(): string };
   stop(): Promise<void>;
 }
@@ -49,7 +49,7 @@ export async function startFixtureSystem({
   const folder = await mkdtemp(join(tmpdir(), "edgetier-tensors-"));
   const stops: (() => Promise<void>)[] = [() => rm(folder, { recursive: true, force: true })];
   const stop = async () => {
-    for (const one of stops.toReversed()) await one();
+    for (const stopPart of stops.toReversed()) await stopPart();
   };
   try {
     const s3 = await startLocalS3({ port: 0 });
@@ -96,7 +96,7 @@ export async function startFixtureSystem({
   }
 }
 
-/** @returns their names */
+/** @returns the names of the models */
 async function publishFixtureModels(store: ModelStore): Promise<string[]> {
   const fixture = async (name: string) =>
     new Uint8Array(await readFile(join(PROJECT_ROOT, `test/fixtures/${name}.onnx`)));

@@ -1,4 +1,4 @@
-// The Worker as it is deployed, but for its models: those of test/support/fixture-deployment.ts.
+// Fixture Worker: the deployed Worker with the models of test/support/fixture-deployment.ts.
 import deployment from "../../dist/test/fixture-worker/deployment.mjs";
 import { createWorker } from "../../functions/edge/worker.ts";
 import { restoreBundledSnapshots } from "../../src/runtime/wasm/restore-bundled-snapshots.ts";

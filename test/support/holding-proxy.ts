@@ -1,13 +1,13 @@
-// An HTTP proxy that can hold a request back until the next one has come: so that a call is surely hedged.
+// Holding proxy: an HTTP proxy that holds a request until the next one arrives, so that a call is certainly hedged.
 import { type IncomingMessage, request as send, type ServerResponse } from "node:http";
 import { startTestHttpServer, type TestHttpServer } from "./test-http-server.ts";
 
 export interface HoldingProxy extends TestHttpServer {
-  /** Holds the next request back until another one has come. */
+  /** Holds the next request until another one arrives. */
   holdNext(): void;
 }
 
-/** @param target address that requests go to */
+/** @param target address to which requests are forwarded */
 export async function startHoldingProxy(target: string): Promise<HoldingProxy> {
   let isToHold = false;
   let release: (() => void) | undefined;

@@ -1,4 +1,4 @@
-// A real local S3 for tests: Miniflare's R2 bucket behind its S3 interface, in memory, on a free port.
+// Local S3 for tests: Miniflare's R2 bucket behind its S3 interface, in memory, on a free port.
 import type { R2BucketLike } from "../../src/registry/drivers/r2.ts";
 import { startLocalS3, type LocalS3 } from "../../src/cli/local/s3.ts";
 
@@ -18,7 +18,7 @@ export async function startTestS3(): Promise<TestS3> {
       for (;;) {
         const { objects } = await bucket.list();
         if (objects.length === 0) return;
-        await bucket.delete(objects.map((one) => one.key));
+        await bucket.delete(objects.map(({ key }) => key));
       }
     },
   };

@@ -1,5 +1,5 @@
-// Servers of the Open Inference Protocol that answer with their names: one quickly, one slowly, and an address where nobody
-// listens. For pools of regions inside workerd. Node only.
+// Named regions: Open Inference Protocol servers that answer with their names, one quickly and one slowly. A third address has
+// no listener. For region pools inside workerd. Node only.
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";

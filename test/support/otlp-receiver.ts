@@ -25,7 +25,7 @@ function nameFields({ field, nestedType }: DescriptorProto): void {
   nestedType.forEach(nameFields);
 }
 
-/** OTLP's one departure from protobuf's JSON: ids are hexadecimal digits, and not base64. */
+/** OTLP departs from protobuf's JSON in one point: ids are hexadecimal, not base64. */
 function withBase64Ids(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withBase64Ids);
   if (!(value instanceof Object)) return value;
@@ -39,7 +39,7 @@ function withBase64Ids(value: unknown): unknown {
   );
 }
 
-/** @throws where OpenTelemetry's schema does not know a field, or a value has another type */
+/** @throws if a field is not in OpenTelemetry's schema or a value has a different type */
 export function checkOtlp(message: unknown): void {
   const schema = registry.getMessage(
     "opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest",
@@ -81,14 +81,14 @@ export type ReceivedSpan = z.output<typeof spanSchema> & { readonly service: unk
 export interface OtlpReceiver {
   readonly url: string;
   readonly spans: ReceivedSpan[];
-  /** All that came, as text, and the headers of each message. */
+  /** Received messages: their text and headers. */
   readonly bodies: string[];
   readonly headers: IncomingHttpHeaders[];
   /** Validation errors of messages. */
   readonly errors: unknown[];
-  /** 200 at first. */
+  /** Response status; 200 by default. */
   status: number;
-  /** @throws unless there are such spans within ten seconds */
+  /** @throws if no such spans arrive within ten seconds */
   waitForSpans(isThere: (spans: readonly ReceivedSpan[]) => boolean): Promise<void>;
   stop(): Promise<void>;
 }

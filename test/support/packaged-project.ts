@@ -1,5 +1,5 @@
-// The installed npm package: the files of `npm pack` in a folder of their own, and the command as users call it. Dependencies are
-// links to this repository's, so that nothing is fetched.
+// Packaged project: installs the npm package from the files of `npm pack` and runs its command like a user. Dependencies are
+// links to those of this repository, so that nothing is downloaded.
 import { execFile, spawn } from "node:child_process";
 import { chmod, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -10,7 +10,7 @@ import packageJson from "../../package.json" with { type: "json" };
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import type { CommandResult } from "./edgetier-command.ts";
 
-/** npm scripts of this repository run its Node, and so does npm here. */
+/** npm runs the same Node as the npm scripts of this repository. */
 const PATH = [join(PROJECT_ROOT, "node_modules/.bin"), process.env["PATH"]].join(delimiter);
 
 export interface PackagedProject {
@@ -21,7 +21,7 @@ export interface PackagedProject {
     args: readonly string[],
     environment?: Readonly<Record<string, string>>,
   ): Promise<CommandResult>;
-  /** Runs a script of JavaScript in the folder. */
+  /** Runs a JavaScript file in the folder. */
   node(script: string): Promise<CommandResult>;
   remove(): Promise<void>;
 }
@@ -44,7 +44,7 @@ export async function createPackagedProject(): Promise<PackagedProject> {
   }
   const bin = join(folder, "node_modules/.bin");
   await mkdir(bin);
-  await chmod(join(installed, packageJson.bin.edgetier), 0o755); // as npm does it
+  await chmod(join(installed, packageJson.bin.edgetier), 0o755); // npm marks bin files as executable
   await symlink(join(installed, packageJson.bin.edgetier), join(bin, "edgetier"));
   await writeFile(
     join(folder, "package.json"),
@@ -82,7 +82,7 @@ interface PackResult {
   readonly files: readonly { readonly path: string }[];
 }
 
-/** npm's answer is a list or, since version 12, an object by the package's name; scripts may print before it. */
+/** npm prints a list or, since version 12, an object keyed by package name. Scripts may print text before it. */
 function parsePackOutput(stdout: string): [PackResult] {
   const answer: unknown = JSON.parse(stdout.slice(stdout.search(/^[[{]/m)));
   return [Object.values(answer as Record<string, PackResult>)[0] as PackResult];

@@ -1,4 +1,4 @@
-// Requests as an application would send them, for the playground's live panel to show.
+// Playground traffic: sends requests like an application, for the playground's live panel.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -13,7 +13,7 @@ const TEXTS = [
   "what does this word even mean",
 ];
 
-/** @param rounds of ten requests each; in every round some texts are new, and some were asked before */
+/** @param rounds number of rounds of ten requests; each mixes new and repeated texts */
 export async function sendTraffic(url: string, rounds: number): Promise<void> {
   const image = await readFile(join(import.meta.dirname, "../../models/vision/example/ship.jpg"));
   const predict = async (model: string, query: string, init: RequestInit) => {
@@ -30,7 +30,7 @@ export async function sendTraffic(url: string, rounds: number): Promise<void> {
     });
   for (let round = 0; round < rounds; round++) {
     await Promise.all(
-      TEXTS.map((one, index) => text(index % 2 === round % 2 ? one : `${one} ${round}`)),
+      TEXTS.map((base, index) => text(index % 2 === round % 2 ? base : `${base} ${round}`)),
     );
     for (const cache of ["use", "bypass"])
       await predict("vision", `?cache=${cache}`, {

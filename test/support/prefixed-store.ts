@@ -1,4 +1,4 @@
-// A part of an object store that looks empty: for tests that share one store but need one each. Runs in workerd, too.
+// Prefixed store: an initially empty part of an object store, for tests that share one store. Runs in workerd, too.
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 
 let count = 0;
@@ -12,7 +12,7 @@ export function createPrefixedStore(objects: ObjectStore): ObjectStore {
       objects.put(prefix + key, bytes, condition, contentType),
     delete: (key) => objects.delete(prefix + key),
     list: async (under, signal) =>
-      (await objects.list(prefix + under, signal)).map((one) => ({
+      (await objects.list(prefix + under, signal)).map((object) => ({
         ...one,
         key: one.key.slice(prefix.length),
       })),

@@ -2,11 +2,11 @@
 
 import fc from "fast-check";
 
-/** Runs of a property that names no number of its own. */
+/** Default number of runs of a property. */
 const DEFAULT_RUNS = 100;
 const MIN_RUNS = 20;
 
-/** Share of the full number of runs: `test/run.ts` sets it, and it is 1 without. */
+/** Share of the full number of runs, set by `test/run.ts`; 1 by default. */
 const runShare = Number(process.env["EDGETIER_TEST_RUN_SHARE"] ?? "1");
 
 /** @param runs number of runs in `npm run test:all` */

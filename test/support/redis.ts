@@ -1,4 +1,4 @@
-// Whether a real redis-server can be started here: tests of L2 need one.
+// Detects whether a real redis-server is available. Tests of L2 need one.
 import { spawnSync } from "node:child_process";
 
 export const hasRedisServer = spawnSync("redis-server", ["--version"]).status === 0;

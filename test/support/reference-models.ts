@@ -1,4 +1,4 @@
-// The two models that snapshots and cut engines are tested with: `intent`'s edge tier, and a small convolutional one.
+// Reference models for tests of snapshots and stripped engines: `intent`'s edge tier and a small convolutional model.
 // No imports from Node: suites in workerd use it too.
 import features from "../../models/intent/artifacts/edge-features.json" with { type: "json" };
 import type { NamedTensors, TensorSpec } from "../../src/core/tensor.ts";
@@ -7,7 +7,7 @@ import { createMobileNet } from "../bench/lib/mobilenet.ts";
 import { generateQueries } from "../../src/cli/load/query-generator.ts";
 import { createRandom } from "../bench/lib/random.ts";
 
-/** Pixels; enough for every layer. */
+/** Image size in pixels; large enough for every layer. */
 const SIDE = 32;
 
 export const intentSpecs: readonly TensorSpec[] = [

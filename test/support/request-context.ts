@@ -1,4 +1,4 @@
-// A request's context outside the HTTP application. No imports from Node: suites in workerd use it too.
+// Request context for tests outside the HTTP application. No imports from Node: suites in workerd use it too.
 import type { Clock } from "../../src/core/clock.ts";
 import { NON_RECORDING_SPAN } from "../../src/core/tracing.ts";
 import type { RequestContext } from "../../src/serving/request-context.ts";

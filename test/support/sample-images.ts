@@ -1,4 +1,4 @@
-// The images of test/fixtures/images.json, and what makes tensors of them. No imports from Node: suites in workerd use it too.
+// Sample images: the images of test/fixtures/images.json and their tensors. No imports from Node: suites in workerd use it too.
 import { fromBase64 } from "../../src/core/base64.ts";
 import { imageClassificationTask } from "../../src/tasks/image-classification.ts";
 import type { ImageDecoder, ImagePreprocessorConfig } from "../../src/tasks/image/image.ts";
@@ -9,9 +9,9 @@ export interface SampleImage {
   readonly file: Uint8Array<ArrayBuffer>;
   readonly width: number;
   readonly height: number;
-  /** Pillow's pixels: red, green and blue of each. */
+  /** Pixels decoded by Pillow: red, green and blue of each pixel. */
   readonly referencePixels: Uint8Array;
-  /** Pillow's pixels at 16 x 16, and of the largest center crop at 6 x 10. */
+  /** Pixels resized by Pillow: to 16 x 16, and the largest center crop to 6 x 10. */
   readonly referenceResized:
     | { readonly stretched: Uint8Array; readonly covered: Uint8Array }
     | undefined;
@@ -47,7 +47,7 @@ export const invalidImages: readonly {
   readonly file: Uint8Array<ArrayBuffer>;
 }[] = Object.entries(fixtures.refused).map(([name, file]) => ({ name, file: bytesOf(file) }));
 
-/** @param name of one that is taken */
+/** @param name name of a valid image */
 export function sampleImage(name: keyof typeof fixtures.taken): SampleImage {
   const found = validImages.find((image) => image.name === name);
   if (found === undefined) throw new RangeError(`no image ${name}`);
@@ -55,7 +55,7 @@ export function sampleImage(name: keyof typeof fixtures.taken): SampleImage {
 }
 
 export const IMAGE_LIMITS = { maxBytes: 1_000_000, maxPixels: 1_000_000 };
-/** The pixels themselves: value / 255 / (1 / 255). */
+/** Normalization that keeps pixel values: value / 255 / (1 / 255). */
 const IDENTITY_PREPROCESSING = {
   kind: "image",
   layout: "NCHW",
@@ -65,7 +65,7 @@ const IDENTITY_PREPROCESSING = {
   std: [1 / 255, 1 / 255, 1 / 255],
 } as const;
 
-/** Red, green and blue of each pixel, as a graph of that size would get them. @throws what the task throws */
+/** Returns red, green and blue of each pixel, like the input of a graph of that size. @throws the errors of the task */
 export function preprocessToPixels(
   images: ImageDecoder,
   file: Uint8Array,

@@ -1,4 +1,4 @@
-// A small model project and manifest for tests, valid but never run. No imports from Node: suites in workerd use it too.
+// Sample model: a small model project and manifest, valid but never run. No imports from Node: suites in workerd use it too.
 import type {
   ArtifactRef,
   TextClassificationManifest,
@@ -7,7 +7,7 @@ import type {
 
 const encoder = new TextEncoder();
 
-/** @param seed makes the content of two samples differ. */
+/** @param seed samples with different seeds have different content */
 export function sampleFiles(seed = ""): Map<string, Uint8Array> {
   return new Map([
     ["labels.json", encoder.encode('["yes","no"]')],

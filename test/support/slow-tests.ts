@@ -3,7 +3,7 @@
 /** Projects of `npm run test:all` only. */
 export const SLOW_PROJECTS = ["slow", "timed"] as const;
 
-/** They run concurrently with the unit tests. */
+/** Files that run concurrently with the unit tests. */
 export const SLOW_FILES = [
   "test/cli/deploy.test.ts", // packs the npm package and runs the real wrangler for each deployment
   "test/cli/npm-package.test.ts", // compiles and packs the npm package
@@ -15,7 +15,7 @@ export const SLOW_FILES = [
   "test/toolchain/engine/strip-to-models.test.ts", // runs models in a stripped engine and in the full one
 ];
 
-/** End-to-end files that are timed or fill the machine: they run one by one, after all others. */
+/** End-to-end files that measure time or saturate the machine. They run serially, after all others. */
 export const TIMED_FILES = [
   "test/e2e/faults.test.ts", // runs every fault scenario with its time-outs
   "test/e2e/doctor.test.ts", // measures startup time and memory of the Worker

@@ -5,7 +5,7 @@ import type { Reporter, TestModule } from "vitest/node";
 
 const SHOWN_FILES = 20;
 
-/** Tests and hooks, and the import of the file with everything that was not loaded before. */
+/** Duration of tests, hooks and the import of the file, including its not yet loaded dependencies. */
 const durationMsOf = (file: TestModule): number => {
   const { duration, collectDuration } = file.diagnostic();
   return duration + collectDuration;

@@ -1,4 +1,4 @@
-// A WebAssembly module with everything in it that instrumenting and cutting an engine has to get right, small enough to read.
+// Small WebAssembly module: contains every feature that instrumenting and stripping an engine must handle.
 import binaryen from "binaryen";
 
 const WAT = `(module
@@ -59,13 +59,13 @@ const WAT = `(module
   (func $stackSet (export "stackSet") (param i32) (global.set $stack (local.get 0)))
   (export "table" (table $table)))`;
 
-/** Functions in the order of their numbers; the first is imported. */
+/** Functions by index; the first is imported. */
 const names = [...WAT.matchAll(/\(func \$(\w+)/g)].map(([, name]) => name as string);
 export const functionIndexesOf = (...wanted: readonly string[]): Set<number> =>
   new Set(wanted.map((name) => names.indexOf(name)));
 export const functionNameOf = (number: number): string => names[number] ?? "";
 
-/** @param wat of a module with the features that onnxruntime-web's engine has */
+/** @param wat text of a module with the features that onnxruntime-web's engine has */
 export function assemble(wat: string = WAT): Uint8Array<ArrayBuffer> {
   const module = binaryen.parseText(wat);
   try {
@@ -86,12 +86,12 @@ export function assemble(wat: string = WAT): Uint8Array<ArrayBuffer> {
 export interface SmallWasmInstance {
   readonly memory: WebAssembly.Memory;
   readonly exports: WebAssembly.Exports;
-  /** Arguments of its calls of `log`. */
+  /** Arguments of the calls of `log`. */
   readonly loggedValues: readonly number[];
   call(name: string, ...parameters: number[]): unknown;
 }
 
-/** @param pages of its memory */
+/** @param pages size of the memory */
 export async function instantiateSmallModule(
   wasm: Uint8Array<ArrayBuffer>,
   pages: number,

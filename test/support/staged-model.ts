@@ -1,4 +1,4 @@
-// The color model (color-model.ts) with its graph cut in two. The edge answers by a head, and sends 8-bit
+// Staged model: the color model (color-model.ts) with its graph cut in two. The edge answers with an exit head or sends 8-bit
 // pixels or their means, from which the region resumes. It imports nothing from Node, because suites in workerd use it too.
 import { modelProjectSchema } from "../../src/registry/manifest.ts";
 import { publishModel, type PublishSource } from "../../src/registry/publish.ts";
@@ -7,7 +7,7 @@ import { encodeModel, int, type OnnxGraph } from "../bench/lib/onnx-writer.ts";
 import { colorProject } from "./color-model.ts";
 
 const SIDE = 8;
-/** Pixels are from -1 to 1. */
+/** Range of pixel values: -1 to 1. */
 const STEP = 1 / 127;
 const GAIN = { datatype: "FP32", shape: [], data: Float32Array.of(8) } as const;
 const SCALE = { datatype: "FP32", shape: [], data: Float32Array.of(STEP) } as const;
@@ -16,7 +16,7 @@ const LOGITS = { name: "logits", datatype: "FP32", shape: ["rows", 3] } as const
 
 export interface StagedModelOptions {
   readonly model?: string;
-  /** `means` takes 3 bytes a row to hand on, `pixels` 192. */
+  /** Position of the cut: `means` sends 3 bytes per row, `pixels` 192. */
   readonly cutAt?: "means" | "pixels";
   readonly deadlineMs?: number;
   /** Gain of the graph that the region resumes; differs from the full graph's, to prove its use. */
@@ -72,7 +72,7 @@ function suffixGraph({ cutAt = "means", suffixGain: restGain = 8 }: StagedModelO
   };
 }
 
-/** Tiers `edge` and `region`, as `edgetier model exits` makes them. */
+/** Tiers `edge` and `region`, like those that `edgetier model exits` creates. */
 export function stagedProject(options: StagedModelOptions = {}): PublishSource {
   const { model = "staged", cutAt = "means", deadlineMs = 1_000 } = options;
   const { project, files } = colorProject({ model, deadlineMs });
@@ -96,7 +96,7 @@ export function stagedProject(options: StagedModelOptions = {}): PublishSource {
   };
 }
 
-/** Puts it into the store, as version 1 where it is new. */
+/** Publishes the model; a new model gets version 1. */
 export async function publishStagedModel(
   store: ModelStore,
   options: StagedModelOptions = {},

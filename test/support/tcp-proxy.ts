@@ -1,4 +1,4 @@
-// A TCP proxy in front of a real server, to break its connection on demand. Node only.
+// TCP proxy in front of a real server that breaks connections on demand. Node only.
 import { connect, createServer, type Socket } from "node:net";
 import type { AddressInfo } from "node:net";
 

@@ -1,4 +1,4 @@
-// Metrics as the Worker has them, with an aggregator in the same isolate. No imports from Node: suites in workerd use it too.
+// Telemetry under test: the Worker's metrics with an aggregator in the same isolate. No imports from Node: suites in workerd use it too.
 import type { Clock } from "../../src/core/clock.ts";
 import { createMetricsAggregate } from "../../src/telemetry/metrics-aggregate.ts";
 import { EDGE_METRICS, type MetricName } from "../../src/telemetry/edge-metric-definitions.ts";
@@ -8,21 +8,21 @@ import { countEvents } from "../../src/telemetry/series-table.ts";
 import type { Telemetry } from "../../src/telemetry/telemetry.ts";
 
 export interface TelemetryUnderTest extends Telemetry {
-  /** The labels of what was counted so far, once for each event, by series. */
+  /** Returns the labels of each counted event, by series. */
   readCountedLabels(name: MetricName): Readonly<Record<string, string>>[];
-  /** Batches that were sent. */
+  /** Returns the number of batches that the aggregator has accepted. */
   countReportedBatches(): number;
-  /** From now on nothing reaches the aggregator. */
+  /** Makes every later call of the aggregator fail. */
   disconnectAggregator(): void;
 }
 
 export function startTelemetryUnderTest(clock: Clock): TelemetryUnderTest {
   const recorder = createMetricsRecorder({ clock, maxSeries: 1_000 });
   const aggregate = createMetricsAggregate(1_000);
-  let reported = 0;
-  let isLost = false;
-  const reach = () => {
-    if (isLost) throw new Error("the aggregator is away");
+  let reportedBatches = 0;
+  let isDisconnected = false;
+  const assertConnected = () => {
+    if (isDisconnected) throw new Error("the aggregator is disconnected");
   };
   const reporter = createMetricsReporter({
     recorder,
@@ -30,26 +30,26 @@ export function startTelemetryUnderTest(clock: Clock): TelemetryUnderTest {
     isolateId: "under test",
     intervalMs: 1_000,
     async send(batch) {
-      reach();
-      reported++;
+      assertConnected();
+      reportedBatches++;
       aggregate.accept(batch, clock.now());
     },
   });
-  let looks = 0;
+  let readCount = 0;
   return {
     metrics: recorder,
     reporter,
     async readSeries() {
-      reach();
+      assertConnected();
       return aggregate.listSeries();
     },
-    countReportedBatches: () => reported,
+    countReportedBatches: () => reportedBatches,
     disconnectAggregator: () => {
-      isLost = true;
+      isDisconnected = true;
     },
     readCountedLabels(name) {
       aggregate.accept(
-        { isolate: "looked at", sequence: ++looks, series: recorder.drain(Infinity) },
+        { isolate: "read by the test", sequence: ++readCount, series: recorder.drain(Infinity) },
         clock.now(),
       );
       const labelsOf = (values: readonly string[]) =>

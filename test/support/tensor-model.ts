@@ -1,4 +1,4 @@
-// A model of the task `tensor` in a store, over any graph. No imports from Node: suites in workerd use it too.
+// Tensor model: publishes a model of the task `tensor` over any graph. No imports from Node: suites in workerd use it too.
 import type { Datatype, TensorSpec } from "../../src/core/tensor.ts";
 import { modelProjectSchema, type TensorManifest } from "../../src/registry/manifest.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
@@ -13,13 +13,13 @@ export interface TensorGraph {
 export interface TensorModelOptions {
   readonly version?: number;
   readonly deadlineMs?: number;
-  /** Places of its tiers, which are called like them. */
+  /** Places of the tiers; each tier is named after its place. */
   readonly places?: readonly ("edge" | "region")[];
   readonly labels?: readonly string[];
   readonly edit?: (tier: TensorManifest["tiers"][number]) => TensorManifest["tiers"][number];
 }
 
-/** Puts a version into the store and the alias `stable` on it. */
+/** Publishes a version and sets the alias `stable` to it. */
 export async function publishTensorModel(
   store: ModelStore,
   model: string,
@@ -67,7 +67,7 @@ export async function publishTensorModel(
   return manifest;
 }
 
-/** The project of such a model, with an edge tier and a region tier, as it is read from its folder. */
+/** Project of a tensor model with an edge tier and a region tier. */
 export function tensorProject(
   model: string,
   { bytes, inputs, outputs }: TensorGraph,
@@ -98,7 +98,7 @@ export function tensorProject(
   };
 }
 
-/** test/fixtures/identity-all.onnx: an input and an output of every datatype that both runtimes take, each passed through. */
+/** test/fixtures/identity-all.onnx: an identity graph with an input and an output of each datatype that both runtimes support. */
 export const IDENTITY_DATATYPES = [
   "BOOL",
   "UINT8",

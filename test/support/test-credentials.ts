@@ -1,4 +1,4 @@
-// Credentials for tests: an issuer of tokens with keys of its own, and API keys with their entries. No imports from Node: suites in
+// Test credentials: a token issuer with its own keys, and API keys with their entries. No imports from Node: suites in
 // workerd use it too.
 import { sign } from "hono/utils/jwt/jwt";
 import { type ApiKeyEntry, generateApiKey, hashApiKey } from "../../src/http/access/api-key.ts";
@@ -9,7 +9,7 @@ export const AUDIENCE = "https://edge.test";
 
 export interface TestIssuer {
   readonly jwks: { readonly keys: readonly object[] };
-  /** Claims as they are; a valid token has those of `createValidClaims`. */
+  /** Signs exactly these claims; a valid token has those of `createValidClaims`. */
   sign(claims: object, header?: Readonly<Record<string, unknown>>): Promise<string>;
 }
 
@@ -54,7 +54,7 @@ export async function createTestIssuer(algorithm: JwtAlgorithm, kid = "one"): Pr
 export const base64Url = (binary: string): string =>
   btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 
-/** Claims of a token that is valid for another minute. */
+/** Creates the claims of a token that expires in one minute. */
 export const createValidClaims = (nowMs: number, more: object = {}) => ({
   iss: ISSUER,
   aud: AUDIENCE,
@@ -65,7 +65,7 @@ export const createValidClaims = (nowMs: number, more: object = {}) => ({
   ...more,
 });
 
-/** With a secret, as one would who took a public key for it. */
+/** Signs with a shared secret, like an attacker who uses the public key as the secret. */
 export const signWithSecret = (claims: object, secret: string, kid = "one"): Promise<string> =>
   sign({ ...claims }, { kty: "oct", k: base64Url(secret), alg: "HS256", kid }, "HS256");
 

@@ -1,4 +1,4 @@
-// A small HTTP server on a free loopback port that answers as a test tells it to: for faults a real store does not show.
+// Test HTTP server: answers on a free loopback port with a handler of the test. It shows faults that a real store does not.
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 
@@ -21,7 +21,7 @@ export async function startTestHttpServer(answer: RequestListener): Promise<Test
   };
 }
 
-/** An address where nothing listens. */
+/** Returns an address where nothing listens. */
 export async function getUnreachableUrl(): Promise<string> {
   const server = await startTestHttpServer(() => {});
   await server.stop();

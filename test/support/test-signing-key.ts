@@ -1,4 +1,4 @@
-// A new key to sign manifests with. No imports from Node: suites in workerd use it too.
+// Creates a signing key for manifests. No imports from Node: suites in workerd use it too.
 import {
   generateSigningKey,
   parseSigningKey,

@@ -1,4 +1,4 @@
-// A model of two tiers over test/fixtures/toy.onnx. "yes" and "no" are confident answers, "maybe" is an uncertain yes, and any
+// Toy model: two tiers over test/fixtures/toy.onnx. "yes" and "no" are confident answers, "maybe" is an uncertain yes, and any
 // other word is out of scope. It imports nothing from Node, because suites in workerd use it too.
 import {
   aliasedVersion,
@@ -15,7 +15,7 @@ const features = {
   maxFeatures: 16,
 };
 
-/** Puts a version into the store and the alias `stable` on it. */
+/** Publishes a version and sets the alias `stable` to it. */
 export async function publishToyModel(
   store: ModelStore,
   graph: Uint8Array,

@@ -1,4 +1,4 @@
-// The toy model (toy-model.ts) as a project on disk, with samples of it.
+// Toy project: the toy model (toy-model.ts) as a project on disk, with samples.
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { TextClassificationProject } from "../../src/registry/manifest.ts";
@@ -23,7 +23,7 @@ const tier: Tier = {
   figures: {},
 };
 
-/** Two tiers of one graph: "yes" and "no" are sure answers, "maybe" is an unsure yes, anything else is out of scope. */
+/** Two tiers of one graph: "yes" and "no" are confident answers, "maybe" is an uncertain yes, anything else is out of scope. */
 export const toyProject: TextClassificationProject = {
   ...sampleProject,
   model: "toy",
@@ -55,7 +55,7 @@ export const writeToyProject = async (
 ): Promise<void> =>
   await writeSampleProject(folder, { ...toyProject, ...changes }, await readToyFiles());
 
-/** Texts and their labels, as a file of samples. */
+/** Formats texts and labels as a sample file. */
 export async function writeSamples(
   file: string,
   samples: readonly (readonly [text: string, label: string])[],

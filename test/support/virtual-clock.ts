@@ -1,4 +1,4 @@
-// Time that passes from one event to the next, for loads and the servers under them: what would take minutes takes milliseconds.
+// Virtual clock: jumps from event to event, so that a load of minutes takes milliseconds.
 import { setImmediate as turn } from "node:timers/promises";
 import type { Reply, Sender } from "../../src/cli/load/http-sender.ts";
 import type { Pace } from "../../src/cli/load/pacer.ts";
@@ -28,7 +28,7 @@ export class VirtualClock implements Clock {
     return new Promise((resolve) => this.setTimer(resolve, Math.max(0, atMs - this.#nowMs)));
   }
 
-  /** Each event, and what follows from it, before the next; until then, or until it is called again. */
+  /** Runs each event and its consequences before the next one. Ends at the given time or when it is called again. */
   async #passTo(atMs: number): Promise<void> {
     for (const own = ++this.#passing; own === this.#passing;) {
       const next = this.#events
@@ -46,7 +46,7 @@ export class VirtualClock implements Clock {
     if (Number.isFinite(atMs)) this.#nowMs = Math.max(this.#nowMs, atMs);
   }
 
-  /** Time goes on after the last call until nothing waits for it. @param lateMs how far behind the schedule each call is sent */
+  /** Advances the clock after the last call until no timer is pending. @param lateMs delay of each call behind its schedule */
   createPace(lateMs = 0): Pace {
     return async (dueMs, { onStart: begins, onDue: due }, signal) => {
       const beginsAtMs = this.#nowMs;
@@ -72,7 +72,7 @@ export const createReply = (status = 200, headers: Reply["headers"] = {}, body =
 export const createFakeSender = (send: () => Promise<Reply>): Sender =>
   Object.assign(send, { openedConnections: () => 1, close: () => {} });
 
-/** Answers one call at a time, each in `serviceMs`. */
+/** Serves one call at a time, each in `serviceMs`. */
 export function createSerialServer(
   time: VirtualClock,
   serviceMs: (call: number) => number,

@@ -113,7 +113,9 @@ describe("metrics of runs and requests", () => {
       '{model="mood",version="1",tier="heavy",reason="idle"}': 1,
     });
   });
+});
 
+describe("metrics of runs", () => {
   it("accept a clock that was set back", async () => {
     const metrics = createRegionMetrics();
     metrics.recordRun(createRun({ queueTimesMs: [-5], inferMs: -1 }));
@@ -153,7 +155,9 @@ describe("metrics of model versions", () => {
       '{model="mood",version="2"}': 1,
     });
   });
+});
 
+describe("metrics of log events", () => {
   it("count loads, unloads, evictions, skipped providers and workers", async () => {
     const metrics = createRegionMetrics();
     const events = [

@@ -98,7 +98,9 @@ describe("a request's trace", () => {
     ]);
     expect(new Set(spans.map(({ id }) => id))).toHaveProperty("size", 4);
   });
+});
 
+describe("a new trace", () => {
   it.each([
     undefined,
     "",
@@ -108,7 +110,7 @@ describe("a request's trace", () => {
     `ff-${TRACE_ID}-${PARENT_ID}-01`,
     `00-${TRACE_ID.toUpperCase()}-${PARENT_ID}-01`,
     `00-${TRACE_ID}-${PARENT_ID}-01-more`,
-  ])("starts without a valid context: %s", (traceparent) => {
+  ])("starts if the request has no valid context: %s", (traceparent) => {
     const { span } = createTestTracer().startRequest(
       (name) => ({ traceparent, tracestate: "vendor=1" })[name],
     );

@@ -9,7 +9,7 @@ import { type EdgeTierError } from "../../core/errors.ts";
 import { generateRegionKey, type RegionKey, formatRegionKey } from "../../region/region-keys.ts";
 import { type S3Options, toS3Variables } from "../../registry/s3-config.ts";
 import { formatPublicKeys, type SigningKey } from "../../registry/signing-keys.ts";
-import type { PublishResult } from "../../registry/publish.ts";
+import type { PublishResult, PublishSource } from "../../registry/publish.ts";
 import { LOOPBACK } from "./defaults.ts";
 import { startLocalEdge } from "./edge.ts";
 import { buildProjectDeployment } from "../build-deployment.ts";
@@ -17,7 +17,7 @@ import { publishProjects } from "./publish-projects.ts";
 import type { LocalService } from "./local-service.ts";
 import { MODELS_FOLDER, REGION_ENTRY, WRANGLER_CONFIG } from "./paths.ts";
 import { findFreePort, type LocalPorts, assertPortsFree } from "./ports.ts";
-import { startLocalRedis } from "./redis.ts";
+import { type LocalRedis, startLocalRedis } from "./redis.ts";
 import { startLocalRegion } from "./region.ts";
 import { startLocalS3 } from "./s3.ts";
 
@@ -69,130 +69,166 @@ export interface LocalSystem {
 
 /** Starts the system. @throws port_in_use (AggregateError for several), component_failed, invalid_project, or the signal's reason */
 export async function startLocalSystem(options: LocalSystemOptions): Promise<LocalSystem> {
-  const {
-    ports = {},
-    stateFolder,
-    signingKeys = [],
-    signal,
-    log = () => {},
-    onLine = () => {},
-  } = options;
-  const trust =
-    signingKeys.length === 0
-      ? {}
-      : { EDGETIER_TRUSTED_KEYS: formatPublicKeys(signingKeys.map(({ publicKey }) => publicKey)) };
-  const regionKey = generateRegionKey("local");
-  const keyText = formatRegionKey(regionKey);
-  await assertPortsFree(ports);
-  const parts: LocalService[] = [];
+  await assertPortsFree(options.ports ?? {});
+  const services: LocalService[] = [];
   const stop = async () => {
-    for (const part of parts.toReversed()) await part.stop();
+    for (const service of services.toReversed()) await service.stop();
   };
-  const started = async <Started extends LocalService>(
+  const register = async <Started extends LocalService>(
     starting: Promise<Started>,
   ): Promise<Started> => {
-    const part = await starting;
-    parts.push(part);
-    signal?.throwIfAborted();
-    return part;
+    const service = await starting;
+    services.push(service);
+    options.signal?.throwIfAborted();
+    return service;
   };
-
   try {
-    const s3 = await started(
-      startLocalS3({ port: ports.EDGETIER_S3_PORT ?? 0, folder: join(stateFolder, "s3") }),
-    );
-    const redis =
-      options.withRedis === false
-        ? undefined
-        : await startLocalRedis({
-            port: ports.EDGETIER_REDIS_REST_PORT ?? 0,
-            onLine: (line) => onLine("redis", line),
-          });
-    if (redis !== undefined) await started(Promise.resolve(redis));
-    else if (options.withRedis !== false)
-      log("The L2 cache is off, because this machine has no redis-server.");
-
-    const sources = await readProjects(options.modelsFolder ?? MODELS_FOLDER, log);
-    const deployment = await buildProjectDeployment(sources, {
-      log,
-      ...(options.deploymentFolder === undefined ? {} : { outFolder: options.deploymentFolder }),
-    });
-    signal?.throwIfAborted();
-    const models = await publishProjects(sources, deployment, s3.options, log, signingKeys);
-    for (const { model, version, outcome } of models)
-      log(`${outcome === "published" ? "published" : "in the store:"} ${model}@${version}`);
-    signal?.throwIfAborted();
-
-    // Region and edge start concurrently, because each takes seconds and neither needs the other before a request.
-    // Concurrent searches return different ports.
-    const [regionPort, edgePort] = await Promise.all([
-      ports.EDGETIER_REGION_PORT || findFreePort(),
-      ports.EDGETIER_PORT || findFreePort(),
-    ]);
-    const starting = [
-      options.withRegion === false
-        ? undefined
-        : started(
-            startLocalRegion({
-              file: await assertFile("region", options.regionFile ?? REGION_ENTRY),
-              port: regionPort,
-              store: s3.options,
-              preload: sources
-                .filter(({ project: { tiers } }) => tiers.some(({ place }) => place === "region"))
-                .map(({ project: { model } }) => model),
-              variables: { ...trust, EDGETIER_REGION_KEYS: keyText, ...options.regionVariables },
-              onLine: (line) => onLine("region", line),
-            }),
-          ),
-      started(
-        startLocalEdge({
-          config: options.wranglerConfig ?? WRANGLER_CONFIG,
-          port: edgePort,
-          stateFolder: join(stateFolder, "wrangler"),
-          variables: {
-            ...toS3Variables(s3.options),
-            ...trust,
-            EDGETIER_METRICS_SCOPE: "metadata", // the local edge has no authentication by default
-            ...(options.withRegion === false
-              ? {}
-              : {
-                  EDGETIER_REGION_URL: `http://${LOOPBACK}:${regionPort}`,
-                  EDGETIER_REGION_KEY: keyText,
-                }),
-            ...(redis === undefined
-              ? {}
-              : { EDGETIER_REDIS_REST_URL: redis.url, EDGETIER_REDIS_REST_TOKEN: redis.token }),
-            ...options.edgeVariables,
-          },
-          onLine: (line) => onLine("edge", line),
-        }),
-      ),
-    ] as const;
-    await Promise.allSettled(starting); // if one fails, `stop` must also stop the other
-    const [region, edge] = [await starting[0], await starting[1]];
-    const urls = {
-      edge: edge.url,
-      s3: s3.url,
-      ...(region && { region: region.url }),
-      ...(redis && { redis: redis.url }),
-    };
+    const started = await startServices(options, register);
     const died = Promise.race(
-      parts.map((part) => part.died.then((ending) => cliErrors.componentDied(part.name, ending))),
+      services.map(({ name, died: ended }) =>
+        ended.then((ending) => cliErrors.componentDied(name, ending)),
+      ),
     );
-    return {
-      urls,
-      services: parts,
-      store: s3.options,
-      redisToken: redis?.token,
-      regionKey,
-      models,
-      died,
-      stop,
-    };
+    return { ...started, services, died, stop };
   } catch (error) {
     await stop();
     throw error;
   }
+}
+
+/** Adds a starting service to those that `stop` ends. */
+type Register = <Started extends LocalService>(starting: Promise<Started>) => Promise<Started>;
+
+async function startServices(
+  options: LocalSystemOptions,
+  register: Register,
+): Promise<Omit<LocalSystem, "services" | "died" | "stop">> {
+  const { ports = {}, stateFolder, signal, log = () => {}, onLine = () => {} } = options;
+  const s3 = await register(
+    startLocalS3({ port: ports.EDGETIER_S3_PORT ?? 0, folder: join(stateFolder, "s3") }),
+  );
+  const redis =
+    options.withRedis === false
+      ? undefined
+      : await startLocalRedis({
+          port: ports.EDGETIER_REDIS_REST_PORT ?? 0,
+          onLine: (line) => onLine("redis", line),
+        });
+  if (redis !== undefined) await register(Promise.resolve(redis));
+  else if (options.withRedis !== false)
+    log("The L2 cache is off, because this machine has no redis-server.");
+
+  const { sources, models } = await publishModels(options, s3.options);
+  signal?.throwIfAborted();
+  const regionKey = generateRegionKey("local");
+  const { region, edge } = await startRegionAndEdge(options, register, {
+    store: s3.options,
+    redis,
+    sources,
+    keyText: formatRegionKey(regionKey),
+  });
+  return {
+    urls: {
+      edge: edge.url,
+      s3: s3.url,
+      ...(region && { region: region.url }),
+      ...(redis && { redis: redis.url }),
+    },
+    store: s3.options,
+    redisToken: redis?.token,
+    regionKey,
+    models,
+  };
+}
+
+/** Builds the deployment of all projects, and publishes them to the store. */
+async function publishModels(
+  {
+    modelsFolder = MODELS_FOLDER,
+    deploymentFolder,
+    signingKeys,
+    signal,
+    ...options
+  }: LocalSystemOptions,
+  store: S3Options,
+) {
+  const { log = () => {} } = options;
+  const sources = await readProjects(modelsFolder, log);
+  const deployment = await buildProjectDeployment(sources, {
+    log,
+    ...(deploymentFolder === undefined ? {} : { outFolder: deploymentFolder }),
+  });
+  signal?.throwIfAborted();
+  const models = await publishProjects(sources, deployment, store, log, signingKeys);
+  for (const { model, version, outcome } of models)
+    log(`${outcome === "published" ? "published" : "in the store:"} ${model}@${version}`);
+  return { sources, models };
+}
+
+interface EdgeAndRegionInputs {
+  readonly store: S3Options;
+  readonly redis: LocalRedis | undefined;
+  readonly sources: readonly PublishSource[];
+  readonly keyText: string;
+}
+
+/** Starts region and edge concurrently, because each takes seconds and neither needs the other before a request. */
+async function startRegionAndEdge(
+  options: LocalSystemOptions,
+  register: Register,
+  { store, redis, sources, keyText }: EdgeAndRegionInputs,
+) {
+  const { ports = {}, signingKeys = [], onLine = () => {} } = options;
+  const trust =
+    signingKeys.length === 0
+      ? {}
+      : { EDGETIER_TRUSTED_KEYS: formatPublicKeys(signingKeys.map(({ publicKey }) => publicKey)) };
+  // Concurrent searches return different ports.
+  const [regionPort, edgePort] = await Promise.all([
+    ports.EDGETIER_REGION_PORT || findFreePort(),
+    ports.EDGETIER_PORT || findFreePort(),
+  ]);
+  const regionVariables = { ...trust, EDGETIER_REGION_KEYS: keyText, ...options.regionVariables };
+  const startRegion = async () =>
+    await startLocalRegion({
+      file: await assertFile("region", options.regionFile ?? REGION_ENTRY),
+      port: regionPort,
+      store,
+      preload: sources
+        .filter(({ project: { tiers } }) => tiers.some(({ place }) => place === "region"))
+        .map(({ project: { model } }) => model),
+      variables: regionVariables,
+      onLine: (line) => onLine("region", line),
+    });
+  const edgeVariables = {
+    ...toS3Variables(store),
+    ...trust,
+    EDGETIER_METRICS_SCOPE: "metadata", // the local edge has no authentication by default
+    ...(options.withRegion === false
+      ? {}
+      : {
+          EDGETIER_REGION_URL: `http://${LOOPBACK}:${regionPort}`,
+          EDGETIER_REGION_KEY: keyText,
+        }),
+    ...(redis === undefined
+      ? {}
+      : { EDGETIER_REDIS_REST_URL: redis.url, EDGETIER_REDIS_REST_TOKEN: redis.token }),
+    ...options.edgeVariables,
+  };
+  const starting = [
+    options.withRegion === false ? undefined : register(startRegion()),
+    register(
+      startLocalEdge({
+        config: options.wranglerConfig ?? WRANGLER_CONFIG,
+        port: edgePort,
+        stateFolder: join(options.stateFolder, "wrangler"),
+        variables: edgeVariables,
+        onLine: (line) => onLine("edge", line),
+      }),
+    ),
+  ] as const;
+  await Promise.allSettled(starting); // if one fails, `stop` must also stop the other
+  return { region: await starting[0], edge: await starting[1] };
 }
 
 async function assertFile(part: string, file: string): Promise<string> {

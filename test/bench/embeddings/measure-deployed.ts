@@ -1,4 +1,4 @@
-// The sentence encoder as it is deployed, alone in a Worker of its own: what that uploads and holds, and how long it takes.
+// Measures the deployed sentence encoder in its own Worker: upload size, memory, startup and request latency, and vectors.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ import {
 import { publishProjects } from "../../../src/cli/local/publish-projects.ts";
 import { PROJECT_ROOT } from "../../../src/cli/local/paths.ts";
 import { startLocalS3 } from "../../../src/cli/local/s3.ts";
-import { bundleWorker } from "../../../src/cli/local/upload.ts";
+import { bundleWorker, type WorkerUpload } from "../../../src/cli/local/upload.ts";
 import type { IsolateMemory } from "../../../src/toolchain/doctor-measurements.ts";
 import type { EngineReport } from "../../../src/toolchain/engine/engine-report.ts";
 import { parseEdgeConfig } from "../../../src/http/config.ts";
@@ -35,26 +35,36 @@ export interface DeployedMeasurements {
   readonly cold: IsolateMemory;
   readonly steady: IsolateMemory;
   readonly processBytes: number | undefined;
-  /** The first request to each of some fresh isolates, and one more like it right after. */
+  /** Latencies of the first request to each new isolate. The second request repeats it immediately. */
   readonly firstMs: readonly number[];
   readonly secondMs: readonly number[];
-  /** Vectors of `texts`, as the Worker gives them. */
+  /** Vectors of `texts` from the Worker. */
   readonly vectors: readonly Float32Array[];
 }
 
-const BATCH = 32;
+const BATCH_SIZE = 32;
+const TIMEOUT_MS = 1_800_000;
+
+export interface DeployedOptions {
+  /** Number of new isolates for the first and second request. */
+  readonly isolates: number;
+  readonly texts: readonly string[];
+  readonly log: (line: string) => void;
+}
+
+/** The Worker's upload and the environment that it is started with. */
+interface DeployedWorker {
+  readonly upload: WorkerUpload;
+  readonly variables: Readonly<Record<string, string>>;
+  readonly model: string;
+}
 
 export async function measureDeployed(
   source: PublishSource,
   project: EmbeddingProject,
-  options: {
-    readonly isolates: number;
-    readonly texts: readonly string[];
-    readonly log: (line: string) => void;
-  },
+  { isolates, texts, log }: DeployedOptions,
 ): Promise<DeployedMeasurements> {
-  const { isolates, texts, log } = options;
-  const signal = AbortSignal.timeout(1_800_000);
+  const signal = AbortSignal.timeout(TIMEOUT_MS);
   const folder = await mkdtemp(join(tmpdir(), "edgetier-embeddings-"));
   const s3 = await startLocalS3({ port: 0 });
   try {
@@ -65,72 +75,88 @@ export async function measureDeployed(
     const file = join(folder, "worker.bundle");
     const upload = await bundleWorker(file, { entry: "test/bench/embeddings/worker.ts" });
     await publishProjects([source], deployment, s3.options, log);
-    const variables = toS3Variables(s3.options);
-    const withEdge = async <Edge extends WorkerdEdge, Result>(
-      starting: Promise<Edge>,
-      use: (edge: Edge) => Promise<Result>,
-    ): Promise<Result> => {
-      const edge = await starting;
-      try {
-        return await use(edge);
-      } finally {
-        await edge.stop();
-      }
-    };
-    const { coldRequest: first, steadyRequests } = createSampleRequests(
-      project,
-      "",
-      parseEdgeConfig({ ...upload.variables, ...variables }),
-    );
-    const load = { coldRequests: [first], steadyRequests };
-    const checked = (status: number, body: string) => {
-      if (status !== 200) throw new Error(`the Worker answered ${status}: ${body}`);
-    };
-    const cold = await withEdge(startInspectedEdge(upload, variables), (edge) =>
-      measureCold(edge, load, checked, signal),
-    );
-    const steady = await withEdge(startInspectedEdge(upload, variables), (edge) =>
-      measureSteady(edge, load, checked, signal),
-    );
-    const processBytes = await measureAboveEmptyWorker(
-      steady.peakResidentBytes ?? 0,
-      upload,
-      load,
-      signal,
-    );
-
-    const firstMs: number[] = [];
-    const secondMs: number[] = [];
-    for (let isolate = 0; isolate < isolates; isolate++) {
-      await withEdge(startWorkerdEdge(upload, variables), async ({ url }) => {
-        for (const times of [firstMs, secondMs]) {
-          const sentAtMs = performance.now();
-          await embed(url, project.model, [texts[isolate] ?? "a"]);
-          times.push(performance.now() - sentAtMs);
-        }
-      });
-    }
-    const vectors = await withEdge(startWorkerdEdge(upload, variables), async ({ url }) => {
-      const all: Float32Array[] = [];
-      for (let start = 0; start < texts.length; start += BATCH)
-        all.push(...(await embed(url, project.model, texts.slice(start, start + BATCH))));
-      return all;
-    });
+    const worker = { upload, variables: toS3Variables(s3.options), model: project.model };
     return {
       report: deployment.report,
+      ...(await measureMemory(worker, project, signal)),
+      ...(await measureFirstRequests(worker, texts, isolates)),
+      vectors: await withEdge(startWorkerdEdge(upload, worker.variables), ({ url }) =>
+        embedInBatches(url, project.model, texts),
+      ),
       uploadBytes: measureUpload(upload).totalBytes,
       startupCpuMs: await measureStartup(file, signal),
-      cold,
-      steady: steady.isolate,
-      processBytes,
-      firstMs,
-      secondMs,
-      vectors,
     };
   } finally {
     await s3.stop();
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+async function measureMemory(
+  { upload, variables }: DeployedWorker,
+  project: EmbeddingProject,
+  signal: AbortSignal,
+): Promise<Pick<DeployedMeasurements, "cold" | "steady" | "processBytes">> {
+  const { coldRequest, steadyRequests } = createSampleRequests(
+    project,
+    "",
+    parseEdgeConfig({ ...upload.variables, ...variables }),
+  );
+  const workload = { coldRequests: [coldRequest], steadyRequests };
+  const assertOk = (status: number, body: string) => {
+    if (status !== 200) throw new Error(`the Worker answered ${status}: ${body}`);
+  };
+  const cold = await withEdge(startInspectedEdge(upload, variables), (edge) =>
+    measureCold(edge, workload, assertOk, signal),
+  );
+  const { isolate: steady, peakResidentBytes = 0 } = await withEdge(
+    startInspectedEdge(upload, variables),
+    (edge) => measureSteady(edge, workload, assertOk, signal),
+  );
+  const processBytes = await measureAboveEmptyWorker(peakResidentBytes, upload, workload, signal);
+  return { cold, steady, processBytes };
+}
+
+async function measureFirstRequests(
+  { upload, variables, model }: DeployedWorker,
+  texts: readonly string[],
+  isolates: number,
+): Promise<Pick<DeployedMeasurements, "firstMs" | "secondMs">> {
+  const firstMs: number[] = [];
+  const secondMs: number[] = [];
+  for (let isolate = 0; isolate < isolates; isolate++) {
+    await withEdge(startWorkerdEdge(upload, variables), async ({ url }) => {
+      for (const latenciesMs of [firstMs, secondMs]) {
+        const sentAtMs = performance.now();
+        await embed(url, model, [texts[isolate] ?? "a"]);
+        latenciesMs.push(performance.now() - sentAtMs);
+      }
+    });
+  }
+  return { firstMs, secondMs };
+}
+
+async function withEdge<Edge extends WorkerdEdge, Result>(
+  starting: Promise<Edge>,
+  use: (edge: Edge) => Promise<Result>,
+): Promise<Result> {
+  const edge = await starting;
+  try {
+    return await use(edge);
+  } finally {
+    await edge.stop();
+  }
+}
+
+async function embedInBatches(
+  url: string,
+  model: string,
+  texts: readonly string[],
+): Promise<Float32Array[]> {
+  const vectors: Float32Array[] = [];
+  for (let start = 0; start < texts.length; start += BATCH_SIZE)
+    vectors.push(...(await embed(url, model, texts.slice(start, start + BATCH_SIZE))));
+  return vectors;
 }
 
 async function embed(

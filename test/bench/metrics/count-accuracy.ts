@@ -1,4 +1,4 @@
-// Requests sent against requests counted, on isolates that share an aggregator and do not live for long.
+// Count accuracy: compares sent requests with counted ones, on short-lived isolates that share an aggregator.
 import { mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -13,113 +13,132 @@ import { roundToFourDigits } from "../lib/report.ts";
 import { createCalls, type MetricsBenchResult, type MetricsFixture } from "./metrics-fixture.ts";
 
 const CONNECTIONS = 4;
-/** Processes one after the other, each with isolates of its own. */
+/** Consecutive processes, each with its own isolates. */
 const GENERATIONS = 5;
-/** An isolate reports after a second, and is heard within a quarter. */
+/** An isolate reports after one second; its report arrives within a quarter of a second. */
 const SETTLE_MS = 3_000;
 
-/** `graceful`, as the platform ends isolates: when what their requests wait for is done. */
+/** `graceful`: like the platform, which ends isolates after the work of their requests is complete. */
 type ShutdownKind = "graceful" | "killed";
 
-async function stop(edge: MetricsEdge, end: ShutdownKind): Promise<void> {
-  if (end === "graceful") await sleep(SETTLE_MS);
+async function stopEdge(edge: MetricsEdge, shutdown: ShutdownKind): Promise<void> {
+  if (shutdown === "graceful") await sleep(SETTLE_MS);
   else process.kill(edge.pid, "SIGKILL");
   await edge.stop();
 }
 
+interface RunOptions {
+  readonly requests: number;
+  readonly isolates: number;
+}
+
 export async function measureCountAccuracy(
-  world: MetricsFixture,
-  { requests, isolates }: { readonly requests: number; readonly isolates: number },
+  fixture: MetricsFixture,
+  options: RunOptions,
 ): Promise<MetricsBenchResult> {
-  const inTime = await measureOneRun(world, requests, isolates, "graceful");
-  const killed = await measureOneRun(world, requests, isolates, "killed");
+  const graceful = await measureRun(fixture, options, "graceful");
+  const killed = await measureRun(fixture, options, "killed");
   return {
-    rows: [inTime, killed],
+    rows: [graceful, killed],
     figures: {
-      sentRequests: inTime.sent,
-      countedRequests: inTime.counted,
-      statedDroppedShare: inTime.statedDropped / inTime.sent,
+      sentRequests: graceful.sent,
+      countedRequests: graceful.counted,
+      statedDroppedShare: graceful.statedDropped / graceful.sent,
       secondsLostByKill: killed.secondsLostByEnd,
     },
   };
 }
 
-async function measureOneRun(
-  world: MetricsFixture,
-  requests: number,
-  isolates: number,
-  end: ShutdownKind,
-) {
-  const folder = await mkdtemp(join(world.folder, "metrics-"));
-  const random = createRandom(world.seed);
-  const good = createCalls(world.seed);
-  const bad: Call = { path: "/v1/models/intent/predict", body: "{}" };
-  const next = () => (random.next() < 0.1 ? bad : random.pick(good));
-  const start = () => startMetricsEdge(world.upload, world.variables, { isolates, folder });
+async function measureRun(fixture: MetricsFixture, options: RunOptions, shutdown: ShutdownKind) {
+  const { requests, isolates } = options;
+  const folder = await mkdtemp(join(fixture.folder, "metrics-"));
+  const nextCall = createCallMix(fixture.seed);
+  const startEdge = () => startMetricsEdge(fixture.upload, fixture.variables, { isolates, folder });
   let sent = 0;
   let busyMs = 0;
   for (let generation = 0; generation < GENERATIONS; generation++) {
-    const edge = await start();
+    const edge = await startEdge();
     const startedAtMs = performance.now();
-    const share = Math.floor(requests / GENERATIONS / isolates);
+    const callsPerIsolate = Math.floor(requests / GENERATIONS / isolates);
     try {
-      await Promise.all(
-        edge.urls.map(async (url) => {
-          const send = createSender(url, CONNECTIONS);
-          let left = share;
-          const caller = async () => {
-            while (left-- > 0) {
-              const { status } = await send(next());
-              if (status !== 200 && status !== 400) throw new Error(`status ${status}`);
-              sent++;
-            }
-          };
-          await Promise.all(Array.from({ length: CONNECTIONS }, caller));
-          send.close();
-        }),
+      const counts = await Promise.all(
+        edge.urls.map((url) => sendCalls(url, callsPerIsolate, nextCall)),
       );
+      sent += counts.reduce((sum, count) => sum + count, 0);
       busyMs += performance.now() - startedAtMs;
     } finally {
-      await stop(edge, end);
+      await stopEdge(edge, shutdown);
     }
   }
-  const last = await start();
+  const { counted, statedDropped, isolatesStarted } = await readCounts(await startEdge());
+  return {
+    case: `counted, ${isolates} isolates, ended ${GENERATIONS} times ${shutdown === "graceful" ? "in time" : shutdown}`,
+    sent,
+    counted,
+    missing: sent - counted,
+    statedDropped,
+    isolates: isolatesStarted,
+    requestsPerSecond: roundToFourDigits((sent * 1_000) / busyMs),
+    secondsLostByEnd: roundToFourDigits(((sent - counted) / sent) * (busyMs / 1_000 / GENERATIONS)),
+  };
+}
+
+/** One call in ten is invalid, so that error responses are counted too. */
+function createCallMix(seed: number): () => Call {
+  const random = createRandom(seed);
+  const validCalls = createCalls(seed);
+  const invalidCall: Call = { path: "/v1/models/intent/predict", body: "{}" };
+  return () => (random.next() < 0.1 ? invalidCall : random.pick(validCalls));
+}
+
+/** @returns the number of calls that were answered. @throws Error on a status other than 200 and 400 */
+async function sendCalls(url: string, count: number, nextCall: () => Call): Promise<number> {
+  const send = createSender(url, CONNECTIONS);
+  let remaining = count;
+  let sent = 0;
+  const runCaller = async () => {
+    while (remaining-- > 0) {
+      const { status } = await send(nextCall());
+      if (status !== 200 && status !== 400) throw new Error(`status ${status}`);
+      sent++;
+    }
+  };
+  await Promise.all(Array.from({ length: CONNECTIONS }, runCaller));
+  send.close();
+  return sent;
+}
+
+/** Reads the aggregated counts and stops the edge. */
+async function readCounts(edge: MetricsEdge) {
   try {
-    const { series } = metricsSnapshotSchema.parse(
-      await (
-        await fetch(`${last.url}/metrics`, { headers: { accept: "application/json" } })
-      ).json(),
-    );
-    const counted = readCounterSum(
-      series,
-      "edgetier_requests_total",
-      ({ route }) => route === "predict",
-    );
+    const response = await fetch(`${edge.url}/metrics`, {
+      headers: { accept: "application/json" },
+    });
+    const { series } = metricsSnapshotSchema.parse(await response.json());
     return {
-      case: `counted, ${isolates} isolates, ended ${GENERATIONS} times ${end === "graceful" ? "in time" : end}`,
-      sent,
-      counted,
-      missing: sent - counted,
-      statedDropped: readCounterSum(series, "edgetier_telemetry_dropped_total"),
-      isolates: readCounterSum(series, "edgetier_isolates_started_total"),
-      requestsPerSecond: roundToFourDigits((sent * 1_000) / busyMs),
-      secondsLostByEnd: roundToFourDigits(
-        ((sent - counted) / sent) * (busyMs / 1_000 / GENERATIONS),
+      counted: readCounterSum(
+        series,
+        "edgetier_requests_total",
+        ({ route }) => route === "predict",
       ),
+      statedDropped: readCounterSum(series, "edgetier_telemetry_dropped_total"),
+      isolatesStarted: readCounterSum(series, "edgetier_isolates_started_total"),
     };
   } finally {
-    await last.stop();
+    await edge.stop();
   }
 }
 
 function readCounterSum(
   series: MetricsSnapshot["series"],
   name: string,
-  fits: (labels: Readonly<Record<string, string>>) => boolean = () => true,
+  matches: (labels: Readonly<Record<string, string>>) => boolean = () => true,
 ): number {
   return series.reduce(
-    (sum, one) =>
-      one.kind === "counter" && one.name === name && fits(one.labels) ? sum + one.value : sum,
+    (sum, entry) =>
+      entry.kind === "counter" && entry.name === name && matches(entry.labels)
+        ? sum + entry.value
+        : sum,
     0,
   );
 }

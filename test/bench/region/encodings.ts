@@ -1,4 +1,5 @@
-// A tensor of 150 kB there and back, as JSON and as bytes: what a request costs the client, the server, and the time between.
+// Encodings: sends a tensor of 150 kB to an identity model and back, as JSON and as bytes. Measures the costs of client and
+// server, and the latency.
 import type { NamedTensors } from "../../../src/core/tensor.ts";
 import { decodeInferResponse, JSON_LENGTH_HEADER } from "../../../src/protocol/open-inference.ts";
 import { closedLoop, type Send } from "../lib/checked-load.ts";
@@ -7,7 +8,12 @@ import { readProcessCpuMs } from "../lib/process-cpu.ts";
 import type { Random } from "../lib/random.ts";
 import { roundToFourDigits } from "../lib/report.ts";
 import { type BenchContext, type PartResult, withTargets } from "./bench-context.ts";
-import { assertOk, measureLatencyRows } from "./compare-cases.ts";
+import {
+  assertOk,
+  type BenchCase,
+  measureLatencyRows,
+  type TrialSettings,
+} from "./compare-cases.ts";
 import { startRegion } from "./target.ts";
 import {
   createInferCall,
@@ -25,7 +31,7 @@ const SHARE = 0.5;
 
 const port = { name: "x", datatype: "FP32" as const, shape: [-1, ...SHAPE] };
 
-/** Answers with its input. */
+/** Model that returns its input. */
 export const identityModel: GraphModel = {
   name: "identity",
   graph: encodeModel({
@@ -40,71 +46,97 @@ export const identityModel: GraphModel = {
   outputs: [{ ...port, name: "y" }],
 };
 
+interface EncodingCase extends BenchCase {
+  readonly encoding: Encoding;
+}
+
+interface EncodingTotals {
+  readonly case: EncodingCase;
+  readonly rates: number[];
+  serverCpuMs: number;
+  calls: number;
+}
+
 export async function compareEncodings({
   store,
-  trialSettings: measuring,
+  trialSettings,
 }: BenchContext): Promise<PartResult> {
+  const { random } = trialSettings;
   return await withTargets(async (add) => {
     const target = await add(startRegion(store, identityModel.name, {}));
-    const caseOf = (encoding: Encoding) => ({
+    const cases = (["json", "binary"] as const).map((encoding) => ({
       encoding,
       name: `150 kB, ${encoding}`,
       target,
-      workload: createNoiseWorkload(identityModel.name, port, measuring.random, encoding),
-    });
-    const cases = [caseOf("json"), caseOf("binary")];
-    const totals = cases.map((one) => ({ one, rates: [] as number[], serverCpuMs: 0, calls: 0 }));
-    for (let round = 0; round <= measuring.rounds; round++) {
-      for (const total of totals) {
-        const before = await readProcessCpuMs(target.pid);
-        const rate = await closedLoop(
-          target.send,
-          () => measuring.random.pick(total.one.workload.calls),
-          CALLERS,
-          measuring.secondsPerTrial,
-          assertOk,
-        );
-        if (round === 0) continue; // it warmed up
-        total.rates.push(rate);
-        total.calls += rate * measuring.secondsPerTrial;
-        total.serverCpuMs +=
-          ((await readProcessCpuMs(target.pid)) ?? Number.NaN) - (before ?? Number.NaN);
-      }
-    }
-    const rateOf = (rates: readonly number[]) =>
-      rates.reduce((sum, rate) => sum + rate, 0) / rates.length;
+      workload: createNoiseWorkload(identityModel.name, port, random, encoding),
+    }));
+    const totals = await measureClosedLoops(cases, trialSettings);
     const rows = [];
-    for (const { one, rates, serverCpuMs, calls } of totals) {
-      const { encodeMs, decodeMs } = await measureCodecs(
-        one.encoding,
-        target.send,
-        measuring.random,
-      );
-      const requestBytes = Buffer.byteLength(one.workload.calls[0]?.body ?? "");
-      rows.push({
-        case: `${one.name}, ${CALLERS} callers`,
-        perSecond: roundToFourDigits(rateOf(rates)),
-        requestBytes,
-        serverCpuMsPerCall: roundToFourDigits(serverCpuMs / calls),
-        clientEncodeMs: encodeMs,
-        clientDecodeMs: decodeMs,
-      });
-    }
-    const [json, binary] = totals.map(({ rates }) => rateOf(rates));
-    const openRate = SHARE * (json ?? Number.NaN);
-    const open = await measureLatencyRows(
-      new Map(cases.map((one) => [one, openRate])),
+    for (const total of totals) rows.push(await createRow(total, random));
+    const [jsonRate = Number.NaN, binaryRate = Number.NaN] = totals.map(({ rates }) =>
+      computeMean(rates),
+    );
+    const openLoopRows = await measureLatencyRows(
+      new Map(cases.map((benchCase) => [benchCase, SHARE * jsonRate])),
       "open loop",
-      measuring,
+      trialSettings,
     );
     return {
-      rows: [...rows, ...open.values()],
-      figures: {
-        binaryVsJsonRatio: roundToFourDigits((binary ?? Number.NaN) / (json ?? Number.NaN)),
-      },
+      rows: [...rows, ...openLoopRows.values()],
+      figures: { binaryVsJsonRatio: roundToFourDigits(binaryRate / jsonRate) },
     };
   });
 }
+
+/** Measures the cases alternately. The first round is a warm-up and does not count. */
+async function measureClosedLoops(
+  cases: readonly EncodingCase[],
+  { random, rounds, secondsPerTrial }: TrialSettings,
+): Promise<EncodingTotals[]> {
+  const totals = cases.map((benchCase): EncodingTotals => ({
+    case: benchCase,
+    rates: [],
+    serverCpuMs: 0,
+    calls: 0,
+  }));
+  for (let round = 0; round <= rounds; round++) {
+    for (const total of totals) {
+      const { target, workload } = total.case;
+      const cpuMsBefore = await readProcessCpuMs(target.pid);
+      const rate = await closedLoop(
+        target.send,
+        () => random.pick(workload.calls),
+        CALLERS,
+        secondsPerTrial,
+        assertOk,
+      );
+      if (round === 0) continue;
+      total.rates.push(rate);
+      total.calls += rate * secondsPerTrial;
+      total.serverCpuMs +=
+        ((await readProcessCpuMs(target.pid)) ?? Number.NaN) - (cpuMsBefore ?? Number.NaN);
+    }
+  }
+  return totals;
+}
+
+async function createRow(
+  { case: { name, encoding, target, workload }, rates, serverCpuMs, calls }: EncodingTotals,
+  random: Random,
+) {
+  const { encodeMs, decodeMs } = await measureCodecs(encoding, target.send, random);
+  return {
+    case: `${name}, ${CALLERS} callers`,
+    perSecond: roundToFourDigits(computeMean(rates)),
+    requestBytes: Buffer.byteLength(workload.calls[0]?.body ?? ""),
+    serverCpuMsPerCall: roundToFourDigits(serverCpuMs / calls),
+    clientEncodeMs: encodeMs,
+    clientDecodeMs: decodeMs,
+  };
+}
+
+const computeMean = (rates: readonly number[]): number =>
+  rates.reduce((sum, rate) => sum + rate, 0) / rates.length;
 
 /** The client's time for encoding a request body and decoding a response body. */
 async function measureCodecs(

@@ -1,5 +1,5 @@
-// The system under test of bench:tail: a Worker in workerd alone, two region processes and Redis. Each is behind a proxy with
-// a fixed network delay, which can become slow or silent.
+// System under test of bench:tail: a Worker in workerd, two region processes and Redis. Regions and Redis are behind fault
+// proxies; those of the regions add a fixed network delay.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,31 +9,36 @@ import type { LocalService } from "../../../src/cli/local/local-service.ts";
 import { startLocalRegion } from "../../../src/cli/local/region.ts";
 import { startLocalSystem } from "../../../src/cli/local/system.ts";
 import { bundleWorker } from "../../../src/cli/local/upload.ts";
-import { toS3Variables } from "../../../src/registry/s3-config.ts";
+import { type S3Options, toS3Variables } from "../../../src/registry/s3-config.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
+
+export interface TailRegion {
+  readonly proxy: FaultProxy;
+  stop(): Promise<void>;
+  start(): Promise<void>;
+}
 
 export interface TailSystem {
   /** Regions by name. */
-  readonly regions: ReadonlyMap<
-    string,
-    { readonly proxy: FaultProxy; stop(): Promise<void>; start(): Promise<void> }
-  >;
-  /** Undefined where there is no redis-server. */
+  readonly regions: ReadonlyMap<string, TailRegion>;
+  /** Undefined if `redis-server` is not installed. */
   readonly redis: FaultProxy | undefined;
-  /** A new isolate. */
+  /** Starts the Worker in a new isolate. */
   startEdge(variables?: Readonly<Record<string, string>>): Promise<WorkerdEdge>;
   stop(): Promise<void>;
 }
 
-const NAMES = ["near", "far"];
+const REGION_NAMES = ["near", "far"];
 export const MODEL = "intent";
 
-/** @param networkDelayMs to a region and back */
+type StopFunction = () => Promise<unknown>;
+
+/** @param networkDelayMs round trip to a region */
 export async function startTailSystem(networkDelayMs: number): Promise<TailSystem> {
   const folder = await mkdtemp(join(tmpdir(), "edgetier-tail-"));
-  const stops: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true, force: true })];
+  const stops: StopFunction[] = [() => rm(folder, { recursive: true, force: true })];
   const stop = async () => {
-    for (const one of stops.toReversed()) await one();
+    for (const stopPart of stops.toReversed()) await stopPart();
   };
   try {
     const system = await startLocalSystem({
@@ -43,39 +48,10 @@ export async function startTailSystem(networkDelayMs: number): Promise<TailSyste
     });
     stops.push(system.stop);
     const upload = await bundleWorker(join(folder, "worker.bundle"));
-    const startRegion = (port: number) =>
-      startLocalRegion({
-        file: REGION_ENTRY,
-        port,
-        store: system.store,
-        preload: [MODEL],
-        variables: { EDGETIER_REGION_THREADS: "1" },
-        onLine: () => {},
-      });
 
-    const regions = new Map<
-      string,
-      { proxy: FaultProxy; stop(): Promise<void>; start(): Promise<void> }
-    >();
-    for (const name of NAMES) {
-      let region: LocalService | undefined = await startRegion(0);
-      const { port, origin } = new URL(region.url);
-      const proxy = await startFaultProxy(origin);
-      proxy.latencyMs = networkDelayMs;
-      stops.push(proxy.close);
-      const own = {
-        proxy,
-        async stop() {
-          await region?.stop();
-          region = undefined;
-        },
-        async start() {
-          region = await startRegion(Number(port));
-        },
-      };
-      stops.push(own.stop);
-      regions.set(name, own);
-    }
+    const regions = new Map<string, TailRegion>();
+    for (const name of REGION_NAMES)
+      regions.set(name, await startTailRegion(system.store, networkDelayMs, stops));
     const redis =
       system.urls.redis === undefined ? undefined : await startFaultProxy(system.urls.redis);
     if (redis !== undefined) stops.push(redis.close);
@@ -104,4 +80,38 @@ export async function startTailSystem(networkDelayMs: number): Promise<TailSyste
     await stop();
     throw error;
   }
+}
+
+/** Starts a region process behind a proxy with a network delay. A restarted process listens on the same port. */
+async function startTailRegion(
+  store: S3Options,
+  networkDelayMs: number,
+  stops: StopFunction[],
+): Promise<TailRegion> {
+  const startProcess = (port: number) =>
+    startLocalRegion({
+      file: REGION_ENTRY,
+      port,
+      store,
+      preload: [MODEL],
+      variables: { EDGETIER_REGION_THREADS: "1" },
+      onLine: () => {},
+    });
+  let region: LocalService | undefined = await startProcess(0);
+  const { port, origin } = new URL(region.url);
+  const stop = async () => {
+    await region?.stop();
+    region = undefined;
+  };
+  stops.push(stop);
+  const proxy = await startFaultProxy(origin);
+  proxy.latencyMs = networkDelayMs;
+  stops.push(proxy.close);
+  return {
+    proxy,
+    stop,
+    async start() {
+      region = await startProcess(Number(port));
+    },
+  };
 }

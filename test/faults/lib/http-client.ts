@@ -121,8 +121,10 @@ export const hasErrorBody = ({ text }: HttpReply): boolean =>
 export const formatReply = ({ status, text, durationMs: ms }: HttpReply): string =>
   `${status} after ${Math.round(ms)} ms: ${text.slice(0, 200)}`;
 
+/** Texts of late answers, and their codes where the protocol has codes: time-outs and deadlines. */
+const LATE_ANSWER =
+  /timeout expired|No tier responded within|has a p95 latency of|"(?:request_expired|deadline_exceeded|deadline_too_near)"/;
+
 /** Statuses from 500 that are no failures: deadlines and time-outs may have passed, and 501 is for features of another place. */
 export const isLateOrUnsupported = ({ status, text }: HttpReply): boolean =>
-  status === 501 ||
-  ((status === 503 || status === 504) &&
-    /timeout expired|could answer within|takes up to/.test(text));
+  status === 501 || ((status === 503 || status === 504) && LATE_ANSWER.test(text));

@@ -1,11 +1,11 @@
-// Checks Kubernetes manifests against the types that kubernetes-models has for their kinds, and KServe's for its own: TypeScript
-// names every unknown field, wrong type, wrong word and missing field. What types cannot say, kubernetes-models' validators do.
+// Manifest check: compares Kubernetes manifests with the types of kubernetes-models and KServe. TypeScript reports unknown
+// and missing fields, wrong types and wrong words. The validators of kubernetes-models check the remaining rules.
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
 import * as z from "zod";
 import { kserveTypes } from "./kserve-types.ts";
 
-/** What every manifest has. */
+/** Fields of every manifest. */
 export const resource = z.looseObject({
   apiVersion: z.string().regex(/^([a-z0-9.-]+\/)?v\d+((alpha|beta)\d+)?$/),
   kind: z.string().regex(/^[A-Z][A-Za-z]+$/),
@@ -30,7 +30,7 @@ const OPTIONS: ts.CompilerOptions = {
 const PARTIAL = "type Partially<T> = T extends object ? { [K in keyof T]?: Partially<T[K]> } : T;";
 
 /**
- * @param how `patch` for what is merged into a resource of the same kind: every field may be absent
+ * @param how `patch` for a patch of a resource, in which every field may be absent
  * @returns problems by resource, in order, such as `spec.replicas: Type 'string' is not assignable to type 'number'.`
  */
 export async function checkManifests(
@@ -39,11 +39,11 @@ export async function checkManifests(
 ): Promise<string[][]> {
   const files = new Map([[`${FOLDER}kserve-virtual.ts`, kserveTypes]]);
   const fileOf = (index: number) => `${FOLDER}manifest-${index}.ts`;
-  resources.forEach((one, index) => {
-    const type = `import("${moduleOf(one)}").I${one.kind}`;
+  resources.forEach((manifest, index) => {
+    const type = `import("${moduleOf(manifest)}").I${manifest.kind}`;
     files.set(
       fileOf(index),
-      `${PARTIAL} export const manifest: ${how === "patch" ? `Partially<${type}>` : type} = ${JSON.stringify(one)};`,
+      `${PARTIAL} export const manifest: ${how === "patch" ? `Partially<${type}>` : type} = ${JSON.stringify(manifest)};`,
     );
   });
 
@@ -63,11 +63,11 @@ export async function checkManifests(
   if (kserve.length > 0) throw new Error(`kserve-types.ts: ${kserve.map(messageOf).join("; ")}`);
 
   return await Promise.all(
-    resources.map(async (one, index) => {
-      const typed = program
+    resources.map(async (manifest, index) => {
+      const typeProblems = program
         .getSemanticDiagnostics(program.getSourceFile(fileOf(index)))
         .map((problem) => `${fieldPathOf(problem)}: ${messageOf(problem)}`);
-      return typed.length > 0 || how === "patch" ? typed : await validate(one);
+      return typeProblems.length > 0 || how === "patch" ? typeProblems : await validate(manifest);
     }),
   );
 }
@@ -75,7 +75,7 @@ export async function checkManifests(
 const messageOf = ({ messageText }: ts.Diagnostic): string =>
   ts.flattenDiagnosticMessageText(messageText, " ");
 
-/** Where in the manifest a problem is. */
+/** Path of the field with the problem. */
 function fieldPathOf({ file, start = 0 }: ts.Diagnostic): string {
   const steps: string[] = [];
   const visit = (node: ts.Node): void => {
@@ -89,7 +89,7 @@ function fieldPathOf({ file, start = 0 }: ts.Diagnostic): string {
   return steps.join(".");
 }
 
-/** The module with an interface `I<kind>`. */
+/** Module that exports the interface `I<kind>`. */
 function moduleOf({ apiVersion, kind }: Resource): string {
   const group = apiVersion.split("/")[0] ?? "";
   if (group === "serving.kserve.io") return "./kserve-virtual.ts";
@@ -98,17 +98,17 @@ function moduleOf({ apiVersion, kind }: Resource): string {
   return `kubernetes-models/${apiVersion}/${kind}`;
 }
 
-/** Formats and quantities, by the validators that kubernetes-models has beside its types. */
-async function validate(one: Resource): Promise<string[]> {
-  const module = moduleOf(one);
+/** Validates formats and quantities with the validators of kubernetes-models. */
+async function validate(manifest: Resource): Promise<string[]> {
+  const module = moduleOf(manifest);
   if (module.startsWith(".")) return [];
   const models: Readonly<Record<string, new (data: object) => { validate(): void }>> = await import(
     module
   );
-  const Model = models[one.kind];
-  if (Model === undefined) return [`kind: ${module} has no ${one.kind}`];
+  const Model = models[manifest.kind];
+  if (Model === undefined) return [`kind: ${module} has no ${manifest.kind}`];
   try {
-    new Model(one).validate();
+    new Model(manifest).validate();
     return [];
   } catch (error) {
     return [String(error)];

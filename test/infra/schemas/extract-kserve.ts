@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { KserveSchema } from "./kserve-types.ts";
 
 const ROOTS = ["V1beta1InferenceServiceSpec", "V1alpha1ServingRuntimeSpec"];
-/** Left out, so that manifests cannot use them: other components, and predictors that name a framework, which `model` replaces. */
+/** Excluded, so that manifests cannot use them: other components, and framework predictors, which `model` replaces. */
 const EXCLUDED_MODELS = new Set([
   "explainer",
   "transformer",
@@ -43,7 +43,7 @@ function readModel(source: string): Model {
   const types = new Map(
     dictionary("openapi_types").map(([, attribute = "", type = ""]) => [attribute, type]),
   );
-  const kept = dictionary("attribute_map").filter(
+  const attributes = dictionary("attribute_map").filter(
     ([, attribute = ""]) => !EXCLUDED_MODELS.has(attribute),
   );
   const required = new Set(
@@ -52,16 +52,16 @@ function readModel(source: string): Model {
     ),
   );
   return {
-    required: kept
+    required: attributes
       .filter(([, attribute = ""]) => required.has(attribute))
       .map(([, , field = ""]) => field),
     fields: Object.fromEntries(
-      kept.map(([, attribute = "", field = ""]) => [field, types.get(attribute) ?? ""]),
+      attributes.map(([, attribute = "", field = ""]) => [field, types.get(attribute) ?? ""]),
     ),
   };
 }
 
-/** A model after those that it names; names of no model are Kubernetes' own. */
+/** Collects a model and all models that it refers to. Other names are types of Kubernetes. */
 function collectReachable(name: string, found = new Map<string, Model>()): Map<string, Model> {
   const model = models.get(name);
   if (model === undefined || found.has(name)) return found;
@@ -72,15 +72,23 @@ function collectReachable(name: string, found = new Map<string, Model>()): Map<s
 }
 
 const metadata = await readFile(
-  join(folder, `${(await readdir(folder)).find((one) => one.endsWith(".dist-info"))}`, "METADATA"),
+  join(
+    folder,
+    `${(await readdir(folder)).find((entry) => entry.endsWith(".dist-info"))}`,
+    "METADATA",
+  ),
   "utf8",
 );
-const stated = (field: string) => new RegExp(`^${field}: (.*)$`, "m").exec(metadata)?.[1] ?? "";
-const used = ROOTS.reduce((found, root) => collectReachable(root, found), new Map<string, Model>());
+const readMetadata = (field: string) =>
+  new RegExp(`^${field}: (.*)$`, "m").exec(metadata)?.[1] ?? "";
+const usedModels = ROOTS.reduce(
+  (found, root) => collectReachable(root, found),
+  new Map<string, Model>(),
+);
 const schema: KserveSchema = {
-  source: `Extracted by extract-kserve.ts from the models of the Python package ${stated("Name")} ${stated("Version")}. Copyright The KServe Authors.`,
-  license: stated("License"),
-  models: Object.fromEntries(used),
+  source: `Extracted by extract-kserve.ts from the models of the Python package ${readMetadata("Name")} ${readMetadata("Version")}. Copyright The KServe Authors.`,
+  license: readMetadata("License"),
+  models: Object.fromEntries(usedModels),
 };
 await writeFile(
   new URL("kserve.json", import.meta.url),

@@ -1,10 +1,11 @@
-// KServe's resources as TypeScript, made from kserve.json; what they take from Kubernetes is kubernetes-models'.
+// KServe types: TypeScript interfaces of KServe's resources, from kserve.json. Types of Kubernetes come from
+// kubernetes-models.
 import schema from "./kserve.json" with { type: "json" };
 
 export interface KserveSchema {
   readonly source: string;
   readonly license: string;
-  /** Fields and their types as the client writes them, such as `list[V1Container]`. */
+  /** Fields with the Python client's types, such as `list[V1Container]`. */
   readonly models: Readonly<
     Record<
       string,
@@ -50,7 +51,7 @@ const interfaces = Object.entries(models).map(([name, { required, fields }]) => 
 const resource = (kind: string, apiVersion: string, spec: string) =>
   `export interface I${kind} { apiVersion: "${apiVersion}"; kind: "${kind}"; metadata: NonNullable<import("kubernetes-models/v1/Pod").IPod["metadata"]>; spec: ${spec} }`;
 
-/** A module that exports one interface a kind, named as kubernetes-models names its own. */
+/** Module with one interface per kind, named like those of kubernetes-models. */
 export const kserveTypes = [
   ...interfaces,
   resource("InferenceService", "serving.kserve.io/v1beta1", "V1beta1InferenceServiceSpec"),

@@ -1,4 +1,4 @@
-// Makes the Workers of the cold start benchmark: for each model and each way of starting, a folder for workerd.
+// Bundles the Workers of the cold start benchmark: a folder for workerd for each model and each kind of startup.
 import { createHash } from "node:crypto";
 import { copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,7 +9,11 @@ import {
   buildDeployment,
   type DeployedGraph,
 } from "../../../../src/toolchain/engine/build-deployment.ts";
-import { createSnapshots } from "../../../../src/toolchain/engine/graph-snapshots.ts";
+import type { EngineReport } from "../../../../src/toolchain/engine/engine-report.ts";
+import {
+  createSnapshots,
+  type GraphSnapshot,
+} from "../../../../src/toolchain/engine/graph-snapshots.ts";
 import {
   ENGINE_FOLDER,
   MODELS_FOLDER,
@@ -31,12 +35,14 @@ interface Size {
 export interface ColdWorker {
   readonly model: ColdModel;
   readonly startupKind: StartupKind;
-  /** For `workerd serve`. */
+  /** Path of the configuration for `workerd serve`. */
   readonly config: string;
   readonly engine: Size;
   /** The snapshot, or for `stock` the model. */
   readonly artifact: Size;
 }
+
+type ColdGraph = DeployedGraph & { readonly model: ColdModel };
 
 const FOLDER = join(PROJECT_ROOT, "dist/bench-cold");
 const SESSIONS: Readonly<Record<StartupKind, string>> = {
@@ -46,86 +52,115 @@ const SESSIONS: Readonly<Record<StartupKind, string>> = {
   "module scope": "module-scope.ts",
 };
 
-/** Both models, whichever are measured: the engine is cut for them together. @throws component_failed */
+const SNAPSHOTS_FOLDER = join(FOLDER, "snapshots");
+const DEPLOYMENT_FOLDER = join(FOLDER, "deployment");
+
+/** The engines and settings that all Workers share. */
+interface Engines {
+  readonly full: EngineReport["full"];
+  readonly stripped: Extract<EngineReport["engine"], { kind: "cut" }>;
+  readonly config: DeploymentConfig;
+}
+
+/** Always bundles both models, because the engine is stripped for them together. @throws component_failed */
 export async function bundleColdWorkers(
   config: DeploymentConfig,
   log: (line: string) => void,
 ): Promise<ColdWorker[]> {
-  const graphs: DeployedGraph[] = [
-    graphOf(
-      "intent",
-      new Uint8Array(await readFile(join(MODELS_FOLDER, "intent/artifacts/edge.onnx"))),
-      { name: "ids", datatype: "INT32", shape: [-1, -1] },
-    ),
-    graphOf("mobilenet", createMobileNet({ seed: 1, width: 1, resolution: 224, classes: 1000 }), {
-      name: "pixels",
-      datatype: "FP32",
-      shape: [-1, 3, 224, 224],
-    }),
-  ];
-  const folders = {
+  const graphs = await createGraphs();
+  const { report } = await buildDeployment({
+    graphs,
+    config,
     engineFolder: ENGINE_FOLDER,
-    snapshotsFolder: join(FOLDER, "snapshots"),
-    outFolder: join(FOLDER, "deployment"),
-  };
-  const { report } = await buildDeployment({ graphs, config, ...folders, log });
+    snapshotsFolder: SNAPSHOTS_FOLDER,
+    outFolder: DEPLOYMENT_FOLDER,
+    log,
+  });
   const { engine, full } = report;
-  if (engine.kind !== "cut") throw new Error(`the engine was not cut: ${engine.reason}`);
+  if (engine.kind !== "cut") throw new Error(`the engine was not stripped: ${engine.reason}`);
   const snapshots = await createSnapshots(graphs, {
     engineFolder: ENGINE_FOLDER,
     engineSha256: full.sha256,
-    cacheFolder: folders.snapshotsFolder,
+    cacheFolder: SNAPSHOTS_FOLDER,
     log,
   });
 
   const workers: ColdWorker[] = [];
-  for (const { model, bytes, sha256 } of graphs) {
-    const snapshot = snapshots.get(sha256);
+  for (const graph of graphs) {
+    const snapshot = snapshots.get(graph.sha256);
     if (snapshot === undefined || "reason" in snapshot)
-      throw new Error(`${model} has no snapshot: ${snapshot?.reason}`);
-    const { head, bytes: snapshotBytes } = snapshot.uncompressed;
-    for (const way of STARTUP_KINDS) {
-      const isCut = way !== "stock" && way !== "restored";
-      const image = way === "stock" ? bytes : snapshotBytes;
-      const facts = {
-        ...(isCut ? { kind: "cut", functions: engine.functions } : { kind: "full" }),
-        source: full.sha256,
-        graph: sha256,
-        head,
-        warmUpRuns: config.warmUpRuns,
-        sessionBudgetBytes: config.sessionBudgetBytes,
-      };
-      const folder = join(FOLDER, `${model}-${way.replaceAll(/\W+/g, "-")}`);
-      await rm(folder, { recursive: true, force: true });
-      await mkdir(folder, { recursive: true });
-      await copyFile(
-        join(isCut ? folders.outFolder : ENGINE_FOLDER, "engine.wasm"),
-        join(folder, "engine.wasm"),
+      throw new Error(`${graph.model} has no snapshot: ${snapshot?.reason}`);
+    for (const startupKind of STARTUP_KINDS)
+      workers.push(
+        await writeWorker(graph, snapshot, startupKind, { full, stripped: engine, config }),
       );
-      await writeFile(join(folder, "image.bin"), image);
-      await bundleScript(join(folder, "main.js"), model as ColdModel, way, facts);
-      await writeFile(
-        join(folder, "config.capnp"),
-        workerdConfig(await readFile(WRANGLER_CONFIG, "utf8")),
-      );
-      const { bytes: engineBytes, gzipBytes } = isCut ? engine : full;
-      workers.push({
-        model: model as ColdModel,
-        startupKind: way,
-        config: join(folder, "config.capnp"),
-        engine: { bytes: engineBytes, gzipBytes },
-        artifact: { bytes: image.byteLength, gzipBytes: gzipSync(image, { level: 9 }).byteLength },
-      });
-    }
   }
   return workers;
 }
 
-function graphOf(
+async function createGraphs(): Promise<ColdGraph[]> {
+  return [
+    createGraph(
+      "intent",
+      new Uint8Array(await readFile(join(MODELS_FOLDER, "intent/artifacts/edge.onnx"))),
+      { name: "ids", datatype: "INT32", shape: [-1, -1] },
+    ),
+    createGraph(
+      "mobilenet",
+      createMobileNet({ seed: 1, width: 1, resolution: 224, classes: 1000 }),
+      { name: "pixels", datatype: "FP32", shape: [-1, 3, 224, 224] },
+    ),
+  ];
+}
+
+/** Writes the folder of one Worker: engine, artifact, script and workerd configuration. */
+async function writeWorker(
+  { model, bytes, sha256 }: ColdGraph,
+  { uncompressed: snapshot }: GraphSnapshot,
+  startupKind: StartupKind,
+  { full, stripped, config }: Engines,
+): Promise<ColdWorker> {
+  const isStripped = startupKind !== "stock" && startupKind !== "restored";
+  const artifact = startupKind === "stock" ? bytes : snapshot.bytes;
+  const facts = {
+    ...(isStripped ? { kind: "cut", functions: stripped.functions } : { kind: "full" }),
+    source: full.sha256,
+    graph: sha256,
+    head: snapshot.head,
+    warmUpRuns: config.warmUpRuns,
+    sessionBudgetBytes: config.sessionBudgetBytes,
+  };
+  const folder = join(FOLDER, `${model}-${startupKind.replaceAll(/\W+/g, "-")}`);
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true });
+  await copyFile(
+    join(isStripped ? DEPLOYMENT_FOLDER : ENGINE_FOLDER, "engine.wasm"),
+    join(folder, "engine.wasm"),
+  );
+  await writeFile(join(folder, "image.bin"), artifact);
+  await bundleScript(join(folder, "main.js"), model, startupKind, facts);
+  await writeFile(
+    join(folder, "config.capnp"),
+    createWorkerdConfig(await readFile(WRANGLER_CONFIG, "utf8")),
+  );
+  const { bytes: engineBytes, gzipBytes: engineGzipBytes } = isStripped ? stripped : full;
+  return {
+    model,
+    startupKind,
+    config: join(folder, "config.capnp"),
+    engine: { bytes: engineBytes, gzipBytes: engineGzipBytes },
+    artifact: {
+      bytes: artifact.byteLength,
+      gzipBytes: gzipSync(artifact, { level: 9 }).byteLength,
+    },
+  };
+}
+
+function createGraph(
   model: ColdModel,
   bytes: Uint8Array,
   input: DeployedGraph["inputs"][number],
-): DeployedGraph {
+): ColdGraph {
   return {
     model,
     tier: "edge",
@@ -140,20 +175,20 @@ function graphOf(
 async function bundleScript(
   outfile: string,
   model: ColdModel,
-  way: StartupKind,
+  startupKind: StartupKind,
   facts: object,
 ): Promise<void> {
-  const local: Readonly<Record<string, string>> = {
+  const files: Readonly<Record<string, string>> = {
     "cold:input": join(import.meta.dirname, `${model}-input.ts`),
-    "cold:session": join(import.meta.dirname, SESSIONS[way]),
+    "cold:session": join(import.meta.dirname, SESSIONS[startupKind]),
     "cold:glue.mjs": join(ENGINE_FOLDER, "glue.mjs"),
   };
-  const cold: Plugin = {
+  const coldPlugin: Plugin = {
     name: "cold",
     setup(bundler) {
       bundler.onResolve({ filter: /^cold:/ }, ({ path }) => {
         if (path === "cold:facts") return { path, namespace: "facts" };
-        const file = local[path];
+        const file = files[path];
         return file === undefined
           ? { path: `./${path.slice("cold:".length)}`, external: true }
           : { path: file };
@@ -164,7 +199,8 @@ async function bundleScript(
       }));
     },
   };
-  const external = ["cloudflare:*", "module", "worker_threads", "node:*"]; // the last three: branches for Node, never taken
+  // The last three belong to branches for Node, which workerd never takes.
+  const external = ["cloudflare:*", "module", "worker_threads", "node:*"];
   await build({
     entryPoints: [join(import.meta.dirname, "worker.ts")],
     outfile,
@@ -173,13 +209,13 @@ async function bundleScript(
     target: "es2024",
     minify: true,
     external,
-    plugins: [cold],
+    plugins: [coldPlugin],
     logLevel: "error",
   });
 }
 
-/** workerd's own configuration format (workerd.capnp). The port is given at the start; the seeds are, in the environment. */
-function workerdConfig(wranglerToml: string): string {
+/** workerd's configuration format (workerd.capnp). The command line sets the port at startup; `SEEDS` comes from the environment. */
+function createWorkerdConfig(wranglerToml: string): string {
   const date = /^compatibility_date = (".*")/m.exec(wranglerToml)?.[1] ?? '""';
   const flags = /^compatibility_flags = \[(.*)\]/m.exec(wranglerToml)?.[1] ?? "";
   return `using Workerd = import "/workerd/workerd.capnp";
