@@ -57,12 +57,12 @@ const system = await startLocalSystem({
 });
 const running: Running[] = [];
 try {
-  for (const one of await createCases()) {
+  for (const accessCase of await createCases()) {
     const edge = await startWorkerdEdge(upload, {
       ...toS3Variables(system.store),
-      ...one.variables,
+      ...accessCase.variables,
     });
-    running.push({ ...one, edge, send: createSender(edge.url, 1), latenciesMs: [] });
+    running.push({ ...accessCase, edge, send: createSender(edge.url, 1), latenciesMs: [] });
   }
   const random = createRandom(seed);
   const queries = generateQueries(QUERIES, seed).map((query) =>
@@ -77,13 +77,14 @@ try {
     if (reply.status !== 200)
       throw new Error(`status ${reply.status}: ${reply.body.slice(0, 200)}`);
   };
-  for (const one of running) for (let count = 0; count < WARM_UP_CALLS; count++) await call(one);
+  for (const target of running)
+    for (let count = 0; count < WARM_UP_CALLS; count++) await call(target);
   for (let done = 0; done < n; done += CALLS_PER_TURN) {
-    for (const one of running) {
+    for (const target of running) {
       for (let count = 0; count < CALLS_PER_TURN; count++) {
         const startedAtMs = performance.now();
-        await call(one);
-        one.latenciesMs.push(performance.now() - startedAtMs);
+        await call(target);
+        target.latenciesMs.push(performance.now() - startedAtMs);
       }
     }
   }

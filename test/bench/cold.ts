@@ -1,4 +1,4 @@
-// `npm run bench:cold`: cold start of fresh isolates, each a workerd process of its own.
+// `npm run bench:cold`: cold start of fresh isolates, each in its own workerd process.
 // Compares stock onnxruntime-web with a snapshot restored in the first request (full and stripped engine) and at module scope.
 // An isolate's overhead is its first request minus the median of its requests 2 to 5. Only sessions are compared: inputs
 // are created at module scope, and one response without a model precedes the first request.
@@ -32,7 +32,7 @@ if (values.help === true) {
 }
 const [n, seed] = [Number(values.n), Number(values.seed)];
 const models = values.models.split(",").map((name) => {
-  const model = COLD_MODELS.find((one) => one === name);
+  const model = COLD_MODELS.find((known) => known === name);
   if (model === undefined)
     throw new Error(`--models: ${name} is none of ${COLD_MODELS.join(", ")}`);
   return model;
@@ -40,7 +40,7 @@ const models = values.models.split(",").map((name) => {
 /** Sample count of the startup kinds between the first and the last. */
 const intermediateCount = Math.min(n, Math.max(20, Math.floor(n / 6)));
 const MiB = 2 ** 20;
-/** A smaller overhead of the best way counts as this much: below, it is the noise of two requests. */
+/** Lower limit of the best overhead. Smaller values are the noise of two requests. */
 const OVERHEAD_FLOOR_MS = 0.1;
 const PROGRESS_EVERY_MS = 30_000;
 
@@ -51,7 +51,8 @@ const workers = (
 const samples = new Map(workers.map((worker) => [worker, [] as IsolateSample[]]));
 const answers = new Map<string, string>();
 
-for (const worker of workers) await measureIsolate(worker, seedsOf(n)); // files are in memory, and this process has run its code
+// A warm-up loads the files into memory and compiles the code of this process.
+for (const worker of workers) await measureIsolate(worker, seedsOf(n));
 const startedAtMs = performance.now();
 let toldAtMs = startedAtMs;
 for (let index = 0; index < n; index++) {
@@ -94,7 +95,7 @@ function seedsOf(index: number): number[] {
   );
 }
 
-/** Stock and module scope take turns; the ways between them are spread evenly. */
+/** Stock and module scope alternate; the kinds between them are spread evenly. */
 function isDue(way: StartupKind, index: number): boolean {
   return (
     way === "stock" ||
@@ -103,7 +104,7 @@ function isDue(way: StartupKind, index: number): boolean {
   );
 }
 
-/** @throws if the same inputs had other answers in another way */
+/** @throws if another startup kind gave different answers for the same inputs */
 async function recordSample(worker: ColdWorker, index: number): Promise<void> {
   const sample = await measureIsolate(worker, seedsOf(index));
   const key = `${worker.model} ${index}`;

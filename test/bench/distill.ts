@@ -1,7 +1,7 @@
 // `npm run bench:distill`: distills an edge tier of `intent` from its region tier, on the train part. Compares its
 // teacher, training on labels alone and the shipped tier. Runs in workerd, on the validation part.
 //
-// [--vary copies] [--epochs n] [--seed n] [--quick: little of everything, nothing kept] [--out folder: the graphs]
+// [--vary copies] [--epochs n] [--seed n] [--quick: a smoke run, nothing saved] [--out folder: the graphs]
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -98,7 +98,7 @@ const distillation = await distillText(
   labels,
   createNativeRuntime(),
   options,
-  ({ step, done, total: of }) => progress.show(step, done, of),
+  ({ step, done, total }) => progress.show(step, done, total),
 );
 const trainingSeconds = (performance.now() - startedAtMs) / 1_000;
 const answers = await queryTeacher(
@@ -128,18 +128,18 @@ const evaluations = await withRunners(({ edge }) =>
     runner: edge,
     preprocessor,
     rounds: values.quick ? 2 : 40,
-    onProgress: ({ kind: step, done, total: of }) => progress.show(step, done, of),
+    onProgress: ({ kind: step, done, total }) => progress.show(step, done, total),
   }),
 );
 progress.clear();
 
-const of = (name: string): TextStudentEvaluation =>
-  evaluations.find((one) => one.name === name) ?? missing(name);
-const best = [of("int8"), of("int8-aware")].reduce((one, other) =>
-  other.accuracy > one.accuracy ? other : one,
+const findEvaluation = (name: string): TextStudentEvaluation =>
+  evaluations.find((evaluation) => evaluation.name === name) ?? missing(name);
+const bestStudent = [findEvaluation("int8"), findEvaluation("int8-aware")].reduce((best, other) =>
+  other.accuracy > best.accuracy ? other : best,
 );
-const accuracyGainPoints = (one: TextStudentEvaluation, other: TextStudentEvaluation) =>
-  roundToFourDigits(100 * (one.accuracy - other.accuracy));
+const accuracyGainPoints = (student: TextStudentEvaluation, other: TextStudentEvaluation) =>
+  roundToFourDigits(100 * (student.accuracy - other.accuracy));
 await writeBenchReport({
   name: "distil",
   seed,
@@ -162,14 +162,14 @@ await writeBenchReport({
     }),
   ),
   figures: {
-    inScopeAccuracy: best.accuracy,
-    oosRecall: best.calibrated.oosRecall ?? Number.NaN,
-    vsTeacherPoints: accuracyGainPoints(best, of("teacher")),
-    vsLabelsAlonePoints: accuracyGainPoints(best, of("labels-int8")),
-    vsShippedPoints: accuracyGainPoints(best, of("shipped")),
-    int8LossPoints: accuracyGainPoints(of("fp32"), of("int8")),
-    int8AwareGainPoints: accuracyGainPoints(of("int8-aware"), of("int8")),
-    bytes: best.bytes,
+    inScopeAccuracy: bestStudent.accuracy,
+    oosRecall: bestStudent.calibrated.oosRecall ?? Number.NaN,
+    vsTeacherPoints: accuracyGainPoints(bestStudent, findEvaluation("teacher")),
+    vsLabelsAlonePoints: accuracyGainPoints(bestStudent, findEvaluation("labels-int8")),
+    vsShippedPoints: accuracyGainPoints(bestStudent, findEvaluation("shipped")),
+    int8LossPoints: accuracyGainPoints(findEvaluation("fp32"), findEvaluation("int8")),
+    int8AwareGainPoints: accuracyGainPoints(findEvaluation("int8-aware"), findEvaluation("int8")),
+    bytes: bestStudent.bytes,
   },
 });
 

@@ -1,5 +1,5 @@
-// Downscaling a photograph before upload: saved bytes and lost accuracy. `vision`'s edge tier classifies validation images that were
-// enlarged to photographs of about 2 MB and downscaled by a browser, as an app would.
+// Downscaling before upload: measures saved bytes and lost accuracy. Validation images are enlarged to photographs of about 2 MB,
+// downscaled by a browser like in an app, and classified by `vision`'s edge tier.
 // Run: node test/bench/downscaling.ts [images]
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -25,7 +25,7 @@ const PHOTO_SIDE = 2048;
 const SIDES = [1024, 512, 256, 128, 64, 32];
 const QUALITY = 0.85;
 
-/** In the page. Noise, as a camera's, makes the photograph as heavy as one. */
+/** Runs in the page. Camera noise gives the image the size of a photograph. */
 const PAGE = `
 const toBase64 = async (canvas, quality) => {
   const bytes = new Uint8Array(await (await canvas.convertToBlob({ type: "image/jpeg", quality })).arrayBuffer());
@@ -109,7 +109,7 @@ try {
       SIDES,
       QUALITY,
     )) as string[];
-    const versions = [original, ...made.map((one) => fromBase64(one) ?? new Uint8Array())];
+    const versions = [original, ...made.map((base64) => fromBase64(base64) ?? new Uint8Array())];
     const found: string[] = [];
     for (const [index, bytes] of versions.entries()) {
       const startedMs = performance.now();

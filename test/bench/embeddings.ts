@@ -1,5 +1,5 @@
-// `npm run bench:embeddings`: the sentence encoder's INT8 tier against its FP32 original, and as it is deployed. Needs what
-// models/minilm/recipe makes: [--project <folder>] [--fp32 <encoder.onnx>] [--original <original.f32>] [--smoke]
+// `npm run bench:embeddings`: compares the sentence encoder's INT8 tier with its FP32 original, and measures it deployed. Needs
+// the output of models/minilm/recipe: [--project <folder>] [--fp32 <encoder.onnx>] [--original <original.f32>] [--smoke]
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -36,7 +36,7 @@ const { values: options } = parseArgs({
   },
 });
 const { smoke: isSmoke } = options;
-/** Texts of the index by label, queries, rounds of a latency, isolates started cold. */
+/** Index texts per label, queries, latency rounds, and cold isolates. */
 const [BY_LABEL, QUERIES, ROUNDS, ISOLATES] = isSmoke ? [1, 60, 3, 1] : [10, 1_000, 40, 20];
 const log = (line: string) => console.error(line);
 
@@ -80,7 +80,7 @@ const { sha256: engineSha256 } = await prepareEngine({ outDir: ENGINE_FOLDER });
 const workerd = await createWorkerdRunner({ engineFolder: ENGINE_FOLDER, engineSha256 });
 const node = createNodeRunner();
 
-/** A text of the given token count: random words of the vocabulary. */
+/** Creates a text of random vocabulary words with the given token count. */
 function inputOfLength(tokens: number): NamedTensors {
   const random = seededRandom(SEED);
   const ids = Array.from({ length: tokens - 2 }, () => 2_000 + Math.floor(random() * 20_000));

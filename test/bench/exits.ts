@@ -49,7 +49,7 @@ if (values.help) {
 Samples are read from the folder EDGETIER_DATA_DIR (../shared/data).`);
   process.exit(0);
 }
-/** A photograph as a phone takes it. */
+/** Size of a phone's photograph. */
 const PHOTOGRAPH_BYTES = 2_000_000;
 const COMPRESSED_SAMPLES = 100;
 
@@ -73,7 +73,7 @@ const { cuts, inputBytes, times } = await withRunners(async (runners) => {
   const places = selectProposals(
     await findTierCuts(source, project, tier, runtime, samples),
   ).filter(({ share }) => share >= Number(values["least-share"]));
-  // Labels where all samples have one; a text model's out-of-scope samples have none, so that its answers are learnt from.
+  // Labels are used if all samples have one. Out-of-scope samples of a text model have none, so its answers serve as labels.
   const learning = { ...DEFAULT_HEAD_TRAINING, targets: isText ? "both" : "labels" } as const;
   const made = await createExits(source, project, tier, places, {
     runners,
@@ -174,7 +174,7 @@ await writeBenchReport({
   ],
 });
 
-/** Mean of one row's, with DEFLATE, which the region takes as a content encoding. */
+/** Mean bytes of one row, compressed with DEFLATE, which the region accepts as a content encoding. */
 async function measureCompressedBytes(
   { graphs }: EvaluatedCut,
   questions: readonly EncodedSample[],

@@ -1,4 +1,4 @@
-// `npm run bench:first`: the time from a fresh clone to a first prediction, by the README's first command.
+// `npm run bench:first`: measures the time from a fresh clone to a first prediction with the README's first command.
 // Also the time from an ONNX file to a served model, in the region of the running system and at the edge.
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -36,7 +36,7 @@ const rows: { case: string; phase: string; seconds: number }[] = [];
 const figures: Record<string, number> = {};
 const folder = await mkdtemp(join(tmpdir(), "edgetier-first-"));
 const clone = join(folder, "edgetier");
-/** Free ports, and a state folder of its own. */
+/** Free ports and a separate state folder. */
 const environment = {
   ...process.env,
   EDGETIER_PORT: "0",
@@ -179,7 +179,7 @@ async function predict(edge: string): Promise<{ readonly label: string; readonly
   return output;
 }
 
-/** Zeros, again and again until they are answered. @returns the tier */
+/** Sends zeros repeatedly until a prediction succeeds. @returns the tier */
 async function requestInfer(edge: string, model: string): Promise<string> {
   const url = `${edge}/v2/models/${model}`;
   for (const giveUpAtMs = performance.now() + RESPONSE_TIMEOUT_MS; ; await sleep(50)) {

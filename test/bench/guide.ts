@@ -1,5 +1,5 @@
 // `npm run bench:guide`: follows infra/GUIDE.md in a fresh clone, command by command, up to the part that needs an account, and
-// takes the time. Only the ports are others than the guide's, since those may be taken.
+// measures the time. Only the ports differ from the guide's, which may be in use.
 import { execFile, spawn } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -34,15 +34,15 @@ const ports = Object.fromEntries(
     ),
   ),
 );
-/** Without what npm puts in front for this script: the clone has its own. */
+/** PATH without the folders that npm prepends for this script, because the clone has its own. */
 const PATH = (process.env["PATH"] ?? "")
   .split(delimiter)
-  .filter((one) => !one.includes("node_modules"))
+  .filter((entry) => !entry.includes("node_modules"))
   .join(delimiter);
 const environment = { PATH, HOME: process.env["HOME"] ?? folder, NO_COLOR: "1", ...ports };
 const stops: (() => Promise<void>)[] = [];
 
-/** Resolves when it has ended well, or, in the background, when it says that it is ready. */
+/** Resolves after a successful exit. A background command resolves when it prints that it is ready. */
 async function runBlock({ commands, isBackground }: Block): Promise<void> {
   const child = spawn(
     "bash",

@@ -48,7 +48,7 @@ const DELAYS = [
   { below: 1, ms: 60 },
 ];
 const STALL = { everyMs: 2_500, ms: 400 };
-/** With two answers in 100 at 60 ms, these lie inside a step of what the server does, and not between two. */
+/** Two of 100 answers take 60 ms, so these percentiles lie inside a step of the server's latencies, not between two. */
 const PERCENTILES = { p50Ms: 0.5, p95Ms: 0.95, p99Ms: 0.99 } as const;
 
 type LoadFigures = Record<keyof typeof PERCENTILES | "maxMs" | "perSecond", number>;
@@ -98,7 +98,7 @@ const edgetier: Tool = {
     const [stdout] = await Promise.all([text(child.stdout), once(child, "exit")]);
     const [trial] = loadReportSchema.parse(JSON.parse(stdout)).trials;
     const at = (percentile: number) =>
-      trial?.latency.percentiles.find((one) => one.percentile === percentile)?.ms ?? Number.NaN;
+      trial?.latency.percentiles.find((entry) => entry.percentile === percentile)?.ms ?? Number.NaN;
     return {
       p50Ms: at(50),
       p95Ms: at(95),
@@ -147,7 +147,7 @@ interface OhaResult {
   readonly summary: { readonly slowest: number; readonly requestsPerSec: number };
 }
 
-/** Its rate is a caller's: few callers of a high rate each, so that one that waits leaves out calls. */
+/** hey limits the rate per caller. Few callers with a high rate each omit calls while one of them waits. */
 const hey = (binary: string): Tool => ({
   name: "hey, closed loop",
   async measure(url, bodyFile) {
@@ -186,7 +186,7 @@ const hey = (binary: string): Tool => ({
   },
 });
 
-/** @returns its name and version, or undefined where it is not there */
+/** @returns name and version, or undefined if the program is not installed */
 const versionOf = async (binary: string, args: readonly string[]): Promise<string | undefined> =>
   await run(binary, args).then(
     (stdout) => stdout.trim().split("\n")[0],
@@ -283,7 +283,7 @@ function medians(all: readonly LoadFigures[]): Record<keyof LoadFigures, number>
   const median = (name: keyof LoadFigures) =>
     roundToFourDigits(
       quantile(
-        all.map((one) => one[name]),
+        all.map((row) => row[name]),
         0.5,
       ),
     );

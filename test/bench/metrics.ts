@@ -47,14 +47,14 @@ const system = await startLocalSystem({
   log: console.error,
 });
 try {
-  const world = {
+  const fixture = {
     upload,
     folder,
     variables: { ...toS3Variables(system.store), EDGETIER_METRICS_SCOPE: "metadata" },
     seed,
   };
-  const counted = await measureCountAccuracy(world, { requests: n, isolates });
-  const cost = await compareMetricsCost(world, { pairs, turns, rate });
+  const counted = await measureCountAccuracy(fixture, { requests: n, isolates });
+  const cost = await compareMetricsCost(fixture, { pairs, turns, rate });
   const notes = [
     "Client, isolates and aggregator share two cores and one workerd process: deployed, the aggregator's part of the cost is another machine's.",
     "A killed process takes along what its isolates have counted since they last reported, and nobody can say how much that was.",

@@ -1,4 +1,4 @@
-// The benchmarks' convolutional model, small, in ONNX Runtime itself.
+// Tests a small MobileNet of the benchmarks in ONNX Runtime.
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { expectFloat32Tensor, type TensorOf } from "../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";

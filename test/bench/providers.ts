@@ -11,15 +11,15 @@ import { executionProviderSchema } from "../../src/core/execution-provider.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { openWithProviderFallback } from "../../src/region/server/provider-fallback.ts";
 import { createIsolatedRuntime } from "../../src/runtime/native/isolated-runtime.ts";
-import "../runtime/detect-vulkan.ts"; // finds a driver
+import "../runtime/detect-vulkan.ts"; // sets the path of a Vulkan driver
 import { createMobileNet } from "./lib/mobilenet.ts";
 import { createRandom } from "./lib/random.ts";
 import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
 const SEED = 1;
-/** Runs that are timed, but no more of them than fit in the time. */
+/** Maximum number and duration of the timed runs. */
 const [RUNS, MAX_MS] = [200, 10_000];
-/** To open a session and run it twice: TensorRT builds its engine in that time. */
+/** Time limit for opening a session and two runs. TensorRT builds its engine in that time. */
 const TIME_LIMIT_MS = 300_000;
 
 const random = createRandom(SEED);
@@ -56,7 +56,7 @@ const models = [
   },
 ];
 
-/** The model without its rounding to 8 bits. */
+/** Creates the model without rounding to 8 bits. */
 function createFloatGraphs(int8: Uint8Array): {
   readonly fp32: Uint8Array;
   readonly fp16: Uint8Array;
@@ -70,7 +70,7 @@ function createFloatGraphs(int8: Uint8Array): {
 
 const named = process.argv.slice(2);
 const GPU_PROVIDERS = ["webgpu", "cuda", "tensorrt"];
-/** Which graph runs with which configuration: 16-bit graphs only where 16 bits are wanted. */
+/** Graph and provider of each configuration. 16-bit graphs run only in 16-bit configurations. */
 const configurations = [
   { graph: "int8", provider: { name: "cpu" } },
   { graph: "fp32", provider: { name: "cpu" } },
@@ -83,7 +83,7 @@ const configurations = [
   .filter(({ provider }) => named.length === 0 || named.includes(provider.name))
   .map(({ graph, provider }) => ({ graph, provider: executionProviderSchema.parse(provider) }));
 
-/** Milliseconds of one run, the median. */
+/** Measures the median time of one run, in milliseconds. */
 async function timeRuns(run: () => Promise<unknown>): Promise<number> {
   const timesMs: number[] = [];
   for (

@@ -1,4 +1,4 @@
-// Which S3 client belongs at the edge: bytes of the bundle, and what the client adds to a cold start in workerd.
+// Compares S3 clients for the edge: bundle size, and the time added to a cold start in workerd.
 // Run: node test/bench/s3-client.ts [pairs]
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -38,7 +38,7 @@ async function bundle(client: Client): Promise<string> {
   return outputFiles[0]?.text ?? "";
 }
 
-/** From starting a fresh workerd to its first answer: process, module start-up, one request. */
+/** Measures from the start of a new workerd to its first answer: process, module startup and one request. */
 async function measureColdStartMs(script: string): Promise<number> {
   const startedAtMs = performance.now();
   const miniflare = new Miniflare(
@@ -66,7 +66,7 @@ const scripts = new Map<Client, string>();
 for (const client of clients) scripts.set(client, await bundle(client));
 const timesMs = new Map<Client, number[]>(clients.map((client) => [client, []]));
 for (let pair = -1; pair < PAIRS; pair++) {
-  // Alternating, so that what else the machine does weighs on all alike; the first round only warms the disk cache.
+  // Clients alternate, so that other load on the machine affects all alike. The first round only warms the disk cache.
   for (const client of pair % 2 === 0 ? clients : clients.toReversed()) {
     const elapsedMs = await measureColdStartMs(scripts.get(client) ?? "");
     if (pair >= 0) timesMs.get(client)?.push(elapsedMs);
@@ -92,7 +92,7 @@ const bytes = (client: Client) =>
   rows.find((row) => row.case === client)?.bundleBytes ?? Number.NaN;
 await writeBenchReport({
   name: "s3-client",
-  seed: 0, // nothing is drawn
+  seed: 0, // this benchmark uses no randomness
   n: PAIRS,
   packages: ["@aws-sdk/client-s3", "aws4fetch", "workerd"],
   rows,

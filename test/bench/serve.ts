@@ -200,7 +200,7 @@ async function measure(
   console.error(`${name}: p50 ${roundToFourDigits(p50Ms)} ms, p99 ${roundToFourDigits(p99Ms)} ms`);
 }
 
-/** L1 hits and hello take turns, so that both see the same machine. */
+/** L1 hits and hello alternate, so that the machine's state affects both alike. */
 async function throughput(send: Send, queries: readonly string[]): Promise<void> {
   const ratios: number[] = [];
   const totals = { l1: 0, hello: 0 };

@@ -1,5 +1,5 @@
-// `npm run bench:techniques`: every technique of the reference models' build plans, judged: accuracy, bytes, and latency in
-// workerd and in Node, against FP32. As `edgetier model build --dry-run`, with the result kept.
+// `npm run bench:techniques`: evaluates every technique of the reference models' build plans against FP32. Measures accuracy,
+// bytes, and latency in workerd and in Node, like `edgetier model build --dry-run`, and saves the result.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";

@@ -23,10 +23,10 @@ it("the doctor's images can be decoded, and are within the limits", () => {
     maxMemoryBytes: 50_000_000,
   });
   const sizes = [first, ...more].map(({ path, mediaType, body }) => {
-    expect([path, mediaType]).toEqual([
-      "/v1/models/colours/predict?cache=bypass&maxTier=edge",
-      "image/png",
-    ]);
+    expect({ path, mediaType }).toEqual({
+      path: "/v1/models/colours/predict?cache=bypass&maxTier=edge",
+      mediaType: "image/png",
+    });
     const input = imageClassificationTask.decodeInput(body as Uint8Array, 0, project.input);
     if (input.kind !== "image") throw new TypeError("another kind");
     return images.decode(input, ({ width, height }) => width * height);

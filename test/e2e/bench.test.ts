@@ -45,7 +45,7 @@ async function bench(
   return { ...report, trial };
 }
 
-it("texts are answered by the tier that is sure of them, and computed where they are to be", async () => {
+it("reports the tiers of texts", async () => {
   const inputs = join(folder, "texts.jsonl");
   await writeFile(inputs, '"yes"\n"maybe"\n');
   const { protocol, trial } = await bench(
@@ -59,18 +59,18 @@ it("texts are answered by the tier that is sure of them, and computed where they
   expect(protocol).toBe("predict");
   expect(trial.caches).toMatchObject([{ name: "bypass", share: 1 }]);
   expect(trial.tiers.map(({ name }) => name).toSorted()).toEqual(["edge", "region"]);
-  expect(trial.phases.map(({ phase }) => phase)).toContain("region"); // the edge's own computing takes no time by its clock
+  expect(trial.phases.map(({ phase }) => phase)).toContain("region"); // the edge's clock pauses while it computes
 });
 
-it("caches show, and a warning says so", async () => {
+it("reports cached answers, with a warning", async () => {
   const inputs = join(folder, "one.jsonl");
   await writeFile(inputs, '"yes"\n');
   const { trial } = await bench(system.urls.edge, "toy", "--inputs", inputs);
   expect(trial.caches).toMatchObject([{ name: "l1", share: 1 }]); // the call before the load filled it
-  expect(trial.warnings).toContainEqual(expect.stringContaining("came from caches"));
+  expect(trial.warnings).toContainEqual(expect.stringContaining("cache"));
 });
 
-it("what is degraded is counted", async () => {
+it("counts degraded answers", async () => {
   const inputs = join(folder, "unsure.jsonl");
   await writeFile(inputs, '"maybe"\n');
   system.proxy.behavior = "resets";

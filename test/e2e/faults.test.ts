@@ -5,9 +5,9 @@ import { SHORT_SIZE } from "../faults/lib/scenario.ts";
 import { startFaultSystem, type FaultSystem } from "../faults/lib/system-fixture.ts";
 import { scenarios } from "../faults/scenarios/index.ts";
 
-let world: FaultSystem;
-beforeAll(async () => (world = await startFaultSystem(() => {})), 180_000);
-afterAll(async () => await world?.stop());
+let system: FaultSystem;
+beforeAll(async () => (system = await startFaultSystem(() => {})), 180_000);
+afterAll(async () => await system?.stop());
 
 for (const scenario of scenarios.filter(({ isSlow }) => isSlow !== true)) {
   const { group: row, name, expected, missingRequirement: needs } = scenario;
@@ -15,7 +15,7 @@ for (const scenario of scenarios.filter(({ isSlow }) => isSlow !== true)) {
     `${row}, ${name}: ${needs === undefined ? expected : `needs ${needs}`}`,
     { timeout: 180_000 },
     async () => {
-      expect((await runScenario(scenario, world, SHORT_SIZE)).problems).toEqual([]);
+      expect((await runScenario(scenario, system, SHORT_SIZE)).problems).toEqual([]);
     },
   );
 }

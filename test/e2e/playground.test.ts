@@ -172,7 +172,7 @@ describePlayground(`playground, an escalation${skipped}`, () => {
     );
     await tier(page, "edge-int8").locator(".bar").waitFor(); // the page fetches it afterwards
     expect(await tier(page, "edge-int8").textContent()).toMatch(
-      /the next tier was asked.*confidence 0\.\d{4}; exits from 0\.\d{4}/,
+      /escalated to the next tier.*confidence 0\.\d{4}; exits from 0\.\d{4}/,
     );
     await page.locator("#send").click();
     await fact(page, "cache")

@@ -54,17 +54,17 @@ if (values.list) {
 }
 
 const outcomes: ScenarioOutcome[] = [];
-const world = await startFaultSystem((line) => console.error(line));
+const system = await startFaultSystem((line) => console.error(line));
 try {
   for (const scenario of chosen) {
     console.error(`${scenario.group}: ${scenario.name} …`);
-    const outcome = await runScenario(scenario, world, values.long ? LONG_SIZE : SHORT_SIZE);
+    const outcome = await runScenario(scenario, system, values.long ? LONG_SIZE : SHORT_SIZE);
     outcomes.push(outcome);
     console.error(`  ${outcome.state} in ${outcome.seconds} s ${JSON.stringify(outcome.figures)}`);
     for (const problem of outcome.problems) console.error(`  ${problem}`);
   }
 } finally {
-  await world.stop();
+  await system.stop();
 }
 
 const rows = outcomes.map(({ scenario: { group: row, name, expected }, figures, ...rest }) => ({

@@ -1,4 +1,4 @@
-// A budget of bytes for what is loaded: what goes, what stays, who waits.
+// Memory budget of loaded models: eviction, models in use, and loads that wait for room.
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
@@ -19,7 +19,7 @@ import { propertyRuns } from "../support/property-runs.ts";
 const SPECS = [{ name: "x", datatype: "FP32" as const, shape: [-1] }];
 const graph = (bytes: Uint8Array) => ({ bytes, inputs: SPECS, outputs: SPECS });
 
-/** Sessions of graphs that are no more than a number of bytes; `open` has those that were not disposed of. */
+/** Runtime whose sessions only have a size; `open` contains those that are not disposed of. */
 function createSizedRuntime(bytesOf: (graphBytes: number) => number = (bytes) => bytes) {
   const open = new Map<NativeSession, number>();
   let mostBytes = 0;
@@ -44,46 +44,48 @@ function createSizedRuntime(bytesOf: (graphBytes: number) => number = (bytes) =>
   return { runtime, open, openBytes, mostBytes: () => mostBytes };
 }
 
-/** Keeps a model in use until it is told to leave; `entered` resolves when it is in. */
+/** Keeps a model in use until `leave` is called; `entered` resolves once it is in use. */
 function keepInUse(region: RegionFixture, model: string) {
   const { promise: left, resolve: leave } = Promise.withResolvers<void>();
   const { promise: entered, resolve: enter } = Promise.withResolvers<void>();
-  const over = region.repository.withModel(parseModelRef(model), async () => (enter(), await left));
-  return { over, entered, leave };
+  const finished = region.repository.withModel(
+    parseModelRef(model),
+    async () => (enter(), await left),
+  );
+  return { finished, entered, leave };
 }
 
 const loadedModels = (region: RegionFixture) =>
   region.repository.listLoaded().map(({ manifest }) => manifest.model);
 
-describe("within a budget", () => {
-  let clock: ManualClock;
-  let region: RegionFixture;
-  const use = (model: string) => region.repository.getModel(parseModelRef(model));
-  const evictions = () =>
-    region.events.flatMap((event) => (event.event === "model_evicted" ? [event.model] : []));
-
-  beforeEach(async () => {
-    clock = new ManualClock();
-    region = createRegionFixture({
-      clock,
-      runtime: createSizedRuntime().runtime,
-      memoryBudgetBytes: 100,
-      memoryTimeoutMs: 10_000,
-    });
-    for (const [model, bytes] of [
-      ["a", 40],
-      ["b", 40],
-      ["c", 30],
-      ["d", 90],
-      ["huge", 101],
-    ] as const) {
-      await publishTensorModel(region.store, model, graph(new Uint8Array(bytes).fill(bytes)), {
-        places: ["region"],
-      });
-    }
+let clock: ManualClock;
+let region: RegionFixture;
+const use = (model: string) => region.repository.getModel(parseModelRef(model));
+const evictions = () =>
+  region.events.flatMap((event) => (event.event === "model_evicted" ? [event.model] : []));
+beforeEach(async () => {
+  clock = new ManualClock();
+  region = createRegionFixture({
+    clock,
+    runtime: createSizedRuntime().runtime,
+    memoryBudgetBytes: 100,
+    memoryTimeoutMs: 10_000,
   });
+  for (const [model, bytes] of [
+    ["a", 40],
+    ["b", 40],
+    ["c", 30],
+    ["d", 90],
+    ["huge", 101],
+  ] as const) {
+    await publishTensorModel(region.store, model, graph(new Uint8Array(bytes).fill(bytes)), {
+      places: ["region"],
+    });
+  }
+});
 
-  it("what was used least recently makes room, and is loaded again when it is asked for", async () => {
+describe("a memory budget", () => {
+  it("evicts the least recently used model, and loads it again on the next request", async () => {
     await use("a");
     await use("b");
     await use("a");
@@ -104,13 +106,13 @@ describe("within a budget", () => {
     ).toHaveLength(2);
   });
 
-  it("what is in use stays: a load waits until it can make room", async () => {
+  it("keeps models in use: a load waits until enough of them are unused", async () => {
     const inA = keepInUse(region, "a");
     await inA.entered;
     await use("b");
     const inD = keepInUse(region, "d");
     await waitForPendingLoad(region, "d");
-    expect(loadedModels(region).toSorted()).toEqual(["a", "b"]); // `b` need not go: it would be of no use
+    expect(loadedModels(region).toSorted()).toEqual(["a", "b"]); // Evicting `b` alone would not make enough room.
     await use("a");
     expect(region.events.filter(({ event }) => event === "model_loaded")).toHaveLength(2);
 
@@ -118,38 +120,42 @@ describe("within a budget", () => {
     await inD.entered;
     expect(evictions().toSorted()).toEqual(["a", "b"]);
     inD.leave();
-    await Promise.all([inA.over, inD.over]);
+    await Promise.all([inA.finished, inD.finished]);
   });
+});
 
-  it("a load that finds no room in time is refused, and may be tried again", async () => {
+describe("a model that does not fit the memory budget", () => {
+  it("is rejected after the timeout, and can be loaded later", async () => {
     const inA = keepInUse(region, "a");
     await inA.entered;
-    const refused = use("d").catch((error: unknown) => error);
+    const rejected = use("d").catch((error: unknown) => error);
     await waitForPendingLoad(region, "d");
     clock.advance(10_000);
-    expect(await refused).toMatchObject({
+    expect(await rejected).toMatchObject({
       code: "no_room",
       status: 503,
       retryable: true,
-      detail: expect.stringContaining("d@1, which takes 90 bytes"),
+      facts: { bytes: 90 },
     });
     inA.leave();
-    await inA.over;
+    await inA.finished;
     clock.advance(1_000);
     expect((await use("d")).memoryBytes).toBe(90);
   });
 
-  it("a model larger than all of it is refused, and pushes nothing out", async () => {
+  it("is rejected without any eviction if it exceeds the whole budget", async () => {
     await use("a");
     await expect(use("huge")).rejects.toMatchObject({
       code: "model_too_large",
       status: 503,
-      detail: "huge@1 takes 101 bytes; this region has 100 for all models.",
+      facts: { bytes: 101, budgetBytes: 100 },
     });
     expect(loadedModels(region)).toEqual(["a"]);
   });
+});
 
-  it("a question whether an evicted model is ready pushes nothing out", async () => {
+describe("an evicted model", () => {
+  it("is not loaded by a readiness query", async () => {
     await use("d");
     await use("a");
     expect(await region.repository.isReady(parseModelRef("d"))).toBe(false);
@@ -157,14 +163,14 @@ describe("within a budget", () => {
     expect(loadedModels(region)).toEqual(["a"]);
   });
 
-  it("nor does preloading load an evicted one again", async () => {
+  it("is not loaded again by preloading", async () => {
     await use("d");
     await use("a");
     await region.repository.preload([parseModelRef("d")]);
     expect(loadedModels(region)).toEqual(["a"]);
   });
 
-  it("an alias whose new version cannot be loaded goes back to the evicted one before it", async () => {
+  it("serves its alias again if the new version cannot be loaded", async () => {
     await use("b");
     await use("d");
     await publishTensorModel(region.store, "b", graph(new Uint8Array(200)), {
@@ -176,7 +182,7 @@ describe("within a budget", () => {
   });
 });
 
-/** Until a load has found no room: it is then in the index as loading, and nothing else happens by itself. */
+/** Waits until a load has found no room: the index then shows it as loading, and no other work is pending. */
 async function waitForPendingLoad(region: RegionFixture, name: string): Promise<void> {
   await expect
     .poll(() => region.repository.listIndex())
@@ -184,8 +190,8 @@ async function waitForPendingLoad(region: RegionFixture, name: string): Promise<
   for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
 }
 
-describe("a model that takes more than its graph's bytes", () => {
-  it("is known for it when it is loaded again, and makes others go when it is loaded", async () => {
+describe("a model that needs more memory than its graph has bytes", () => {
+  it("evicts other models after its load, and before its next one because its size is then known", async () => {
     const { runtime, mostBytes } = createSizedRuntime((bytes) => bytes * 2);
     const region = createRegionFixture({
       clock: new ManualClock(),
@@ -201,14 +207,14 @@ describe("a model that takes more than its graph's bytes", () => {
       );
     await region.repository.getModel(parseModelRef("a"));
     await region.repository.getModel(parseModelRef("b"));
-    expect(mostBytes()).toBe(120); // nobody knew
+    expect(mostBytes()).toBe(120); // Its size was unknown before the load.
     expect(loadedModels(region)).toEqual(["b"]);
     await region.repository.getModel(parseModelRef("a"));
     expect(mostBytes()).toBe(120);
     expect(loadedModels(region)).toEqual(["a"]);
   });
 
-  it("is not tried again where it cannot fit", async () => {
+  it("is not loaded again if it cannot fit", async () => {
     const { runtime, open } = createSizedRuntime((bytes) => bytes * 4);
     const clock = new ManualClock();
     const region = createRegionFixture({ clock, runtime, memoryBudgetBytes: 100 });
@@ -229,7 +235,7 @@ describe("a model that takes more than its graph's bytes", () => {
   });
 });
 
-it("requests to several models where two fit are all answered", async () => {
+it("answers all requests to four models if two fit the budget", async () => {
   const graphBytes = (await readFixture("bag-of-tokens.onnx")).byteLength;
   const region = createRegionFixture({ memoryBudgetBytes: 2.5 * graphBytes });
   for (const model of ["m1", "m2", "m3", "m4"]) {
@@ -249,83 +255,104 @@ it("requests to several models where two fit are all answered", async () => {
   expect(region.events.filter(({ event }) => event === "model_evicted").length).toBeGreaterThan(1);
 });
 
-describe("whatever is asked for, in whatever order", () => {
-  const BUDGET = 100;
-  const SIZES = [10, 25, 40, 60];
-  const command = fc.oneof(
-    fc.record({ kind: fc.constant("use" as const), model: fc.nat(SIZES.length - 1) }),
-    fc.record({ kind: fc.constant("leave" as const), which: fc.nat(9) }),
-    fc.record({ kind: fc.constant("reload" as const), model: fc.nat(SIZES.length - 1) }),
-    fc.record({ kind: fc.constant("wait" as const) }),
-  );
+const BUDGET = 100;
+const SIZES = [10, 25, 40, 60];
+const commandArbitrary = fc.oneof(
+  fc.record({ kind: fc.constant("use" as const), model: fc.nat(SIZES.length - 1) }),
+  fc.record({ kind: fc.constant("leave" as const), which: fc.nat(9) }),
+  fc.record({ kind: fc.constant("reload" as const), model: fc.nat(SIZES.length - 1) }),
+  fc.record({ kind: fc.constant("wait" as const) }),
+);
+type Command = typeof commandArbitrary extends fc.Arbitrary<infer T> ? T : never;
 
-  it.each([
-    ["as large as they look", (bytes: number) => bytes, BUDGET],
-    ["larger than they look", (bytes: number) => bytes + 15, Infinity],
-  ])(
-    "models %s stay within the budget but for what is in use, and everyone is served",
-    async (_what, bytesOf, mostBytes) => {
-      await fc.assert(
-        fc.asyncProperty(fc.array(command, { maxLength: 40 }), async (commands) => {
-          const sized = createSizedRuntime(bytesOf);
-          const region = createRegionFixture({
-            clock: new ManualClock(),
-            objects: createMemoryObjectStore(),
-            runtime: sized.runtime,
-            memoryBudgetBytes: BUDGET,
-          });
-          for (const [index, bytes] of SIZES.entries())
-            await publishTensorModel(
-              region.store,
-              `m${index}`,
-              graph(new Uint8Array(bytes).fill(index)),
-              { places: ["region"] },
-            );
-          const inUse = new Map<NativeSession, number>();
-          const leaving: (() => void)[] = [];
-          let isEnding = false;
-          const outcomes: Promise<unknown>[] = [];
-          const start = (work: Promise<void>) =>
-            outcomes.push(work.catch((error: unknown) => error));
-          const disposedInUse = () =>
-            [...inUse].filter(([session, users]) => users > 0 && !sized.open.has(session));
+async function createSizedRegion(runtime: NativeRuntime): Promise<RegionFixture> {
+  const region = createRegionFixture({
+    clock: new ManualClock(),
+    objects: createMemoryObjectStore(),
+    runtime,
+    memoryBudgetBytes: BUDGET,
+  });
+  for (const [index, bytes] of SIZES.entries())
+    await publishTensorModel(region.store, `m${index}`, graph(new Uint8Array(bytes).fill(index)), {
+      places: ["region"],
+    });
+  return region;
+}
 
-          const use = (model: number) =>
-            region.repository.withModel(
-              parseModelRef(`m${model}`),
-              async ({ tiers: [{ session }] }) => {
-                inUse.set(session as NativeSession, (inUse.get(session as NativeSession) ?? 0) + 1);
-                if (!isEnding) await new Promise<void>((resolve) => leaving.push(resolve));
-                const broken = disposedInUse();
-                inUse.set(session as NativeSession, (inUse.get(session as NativeSession) ?? 0) - 1);
-                expect(broken).toEqual([]);
-              },
-            );
-          for (const one of commands) {
-            if (one.kind === "use") start(use(one.model));
-            if (one.kind === "leave")
-              leaving.splice(one.which % Math.max(1, leaving.length), 1)[0]?.();
-            if (one.kind === "reload")
-              start(
-                region.repository
-                  .unload(`m${one.model}`)
-                  .then(() => region.repository.load(`m${one.model}`)),
-              );
-            if (one.kind === "wait")
-              for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
-            expect(disposedInUse()).toEqual([]);
-          }
-          isEnding = true;
-          for (const leave of leaving.splice(0)) leave();
-          const failures = (await Promise.all(outcomes)).filter((outcome) => outcome !== undefined);
-          expect(failures).toEqual(
-            failures.map(() => expect.objectContaining({ code: "model_unloaded" })),
-          );
-          expect(sized.mostBytes()).toBeLessThanOrEqual(mostBytes);
-          await expect.poll(sized.openBytes).toBeLessThanOrEqual(BUDGET);
-        }),
-        { numRuns: propertyRuns(200), seed: 4 },
-      );
+/** Uses models until each use is told to leave; fails if a session is disposed of while it is in use. */
+function createModelUsers(
+  region: RegionFixture,
+  sized: Pick<ReturnType<typeof createSizedRuntime>, "open">,
+) {
+  const userCounts = new Map<NativeSession, number>();
+  const leaving: (() => void)[] = [];
+  let isEnding = false;
+  const addUsers = (session: NativeSession, count: number) =>
+    userCounts.set(session, (userCounts.get(session) ?? 0) + count);
+  const disposedInUse = () =>
+    [...userCounts].filter(([session, users]) => users > 0 && !sized.open.has(session));
+  return {
+    disposedInUse,
+    use: (model: number) =>
+      region.repository.withModel(parseModelRef(`m${model}`), async ({ tiers: [tier] }) => {
+        const session = tier.session as NativeSession;
+        addUsers(session, 1);
+        if (!isEnding) await new Promise<void>((resolve) => leaving.push(resolve));
+        const disposed = disposedInUse();
+        addUsers(session, -1);
+        expect(disposed).toEqual([]);
+      }),
+    leave: (which: number) => leaving.splice(which % Math.max(1, leaving.length), 1)[0]?.(),
+    leaveAll() {
+      isEnding = true;
+      for (const leave of leaving.splice(0)) leave();
     },
-  );
-});
+  };
+}
+
+/** Executes the commands and ends all uses. @returns the outcome of each use and reload; undefined for a success */
+async function runCommands(
+  commands: readonly Command[],
+  sized: ReturnType<typeof createSizedRuntime>,
+): Promise<readonly unknown[]> {
+  const region = await createSizedRegion(sized.runtime);
+  const users = createModelUsers(region, sized);
+  const outcomes: Promise<unknown>[] = [];
+  const start = (work: Promise<void>) => outcomes.push(work.catch((error: unknown) => error));
+  const reload = async (model: string) => {
+    await region.repository.unload(model);
+    await region.repository.load(model);
+  };
+  for (const command of commands) {
+    if (command.kind === "use") start(users.use(command.model));
+    if (command.kind === "leave") users.leave(command.which);
+    if (command.kind === "reload") start(reload(`m${command.model}`));
+    if (command.kind === "wait")
+      for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
+    expect(users.disposedInUse()).toEqual([]);
+  }
+  users.leaveAll();
+  return await Promise.all(outcomes);
+}
+
+it.each([
+  ["as large as their graphs", (bytes: number) => bytes, BUDGET],
+  ["larger than their graphs", (bytes: number) => bytes + 15, Infinity],
+])(
+  "keeps models %s within the budget except those in use, and serves every request, for any sequence of commands",
+  async (_title, bytesOf, mostBytes) => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(commandArbitrary, { maxLength: 40 }), async (commands) => {
+        const sized = createSizedRuntime(bytesOf);
+        const outcomes = await runCommands(commands, sized);
+        const failures = outcomes.filter((outcome) => outcome !== undefined);
+        expect(failures).toEqual(
+          failures.map(() => expect.objectContaining({ code: "model_unloaded" })),
+        );
+        expect(sized.mostBytes()).toBeLessThanOrEqual(mostBytes);
+        await expect.poll(sized.openBytes).toBeLessThanOrEqual(BUDGET);
+      }),
+      { numRuns: propertyRuns(200), seed: 4 },
+    );
+  },
+);

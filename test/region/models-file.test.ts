@@ -1,4 +1,4 @@
-// The region's own configuration of its models: read whole, with every problem, and merged with what the models say.
+// Models file of a region: validation with every problem, warm-up files, and precedence over the manifests.
 import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -35,37 +35,40 @@ const warmup = (file: string) => [
   { name: "w", inputs: { x: { datatype: "UINT8", shape: [3], data: { file } } } },
 ];
 
-describe("the configuration of models", () => {
-  it("is none by default", async () => {
+describe("the models file", () => {
+  it("is optional", async () => {
     const config = { ...(await readModelsFile(undefined)), defaults: {} };
-    expect([versionPolicyOf(config, "mood"), shouldPreload(config, "mood")]).toEqual([
-      "all",
-      false,
-    ]);
+    expect({
+      versions: versionPolicyOf(config, "mood"),
+      preload: shouldPreload(config, "mood"),
+    }).toEqual({ versions: "all", preload: false });
     expect(resolveServingConfig(config, "mood", { id: "heavy" })).toEqual({
       batching: { queue: {} },
     });
   });
 
-  it("says of a model what it does not say of all", async () => {
+  it("prefers the entry of a model to the entry of all models", async () => {
     const config = await readContent({
       "*": { versions: { latest: 1 }, preload: true },
       mood: { versions: { specific: [3] } },
       lazy: { preload: false, versions: "all" },
     });
     expect(
-      ["mood", "lazy", "other"].map((model) => [
-        versionPolicyOf(config, model),
-        shouldPreload(config, model),
-      ]),
+      ["mood", "lazy", "other"].map((model) => ({
+        model,
+        versions: versionPolicyOf(config, model),
+        preload: shouldPreload(config, model),
+      })),
     ).toEqual([
-      [{ specific: [3] }, true],
-      ["all", false],
-      [{ latest: 1 }, true],
+      { model: "mood", versions: { specific: [3] }, preload: true },
+      { model: "lazy", versions: "all", preload: false },
+      { model: "other", versions: { latest: 1 }, preload: true },
     ]);
   });
+});
 
-  it("goes before the manifest, which goes before the settings: tier, model, all models", async () => {
+describe("serving configuration", () => {
+  it("comes from tier, model and all models in this order, then manifest, then settings", async () => {
     const config = await readContent({
       "*": {
         intraOpThreads: 10,
@@ -112,7 +115,7 @@ describe("the configuration of models", () => {
     });
   });
 
-  it("has its own warm-up files", async () => {
+  it("reads warm-up files next to the models file", async () => {
     await mkdir(join(folder, "samples"), { recursive: true });
     await writeFile(join(folder, "samples/row.bin"), "abc");
     const config = await readContent({
@@ -129,8 +132,10 @@ describe("the configuration of models", () => {
     });
     expect([...config.warmupFiles]).toEqual([[ref.sha256, new TextEncoder().encode("abc")]]);
   });
+});
 
-  it("is refused with every problem that it has", async () => {
+describe("an invalid models file", () => {
+  it("is rejected with every problem", async () => {
     const problems = await readProblems({
       "../x": {},
       "*": { tiers: {} },
@@ -145,7 +150,7 @@ describe("the configuration of models", () => {
     for (const part of [
       "EDGETIER_REGION_MODELS",
       join(folder, "models.json"),
-      '"../x" is not a model\'s name',
+      '"../x"',
       "mood.instances",
       'mood.versions: must be "all", {"latest"',
       "mood.preload",
@@ -160,12 +165,15 @@ describe("the configuration of models", () => {
     ).toHaveLength(7);
   });
 
-  it("is refused where it, or a warm-up file, cannot be read", async () => {
+  it("is rejected if it or a warm-up file cannot be read", async () => {
     await writeFile(join(folder, "empty.bin"), "");
     const outside = process.execPath;
     await symlink(outside, join(folder, "link.bin"));
-    expect(await readProblems("{")).toContain("cannot be read");
-    await expect(readModelsFile(join(folder, "none.json"))).rejects.toThrow("cannot be read");
+    expect(await readProblems("{")).toContain(join(folder, "models.json"));
+    await expect(readModelsFile(join(folder, "none.json"))).rejects.toMatchObject({
+      code: "invalid_configuration",
+      detail: expect.stringContaining("none.json"),
+    });
     const problems = await readProblems({
       "*": { warmup: warmup("none.bin") },
       a: { warmup: warmup("empty.bin") },
@@ -173,13 +181,15 @@ describe("the configuration of models", () => {
       c: { tiers: { t: { warmup: warmup("link.bin") } } },
       d: { warmup: warmup(outside) },
     });
-    for (const part of [
-      '"none.bin" cannot be read',
-      '"empty.bin" is empty',
-      '"../x.bin" cannot be read',
-      '"link.bin" lies outside',
-      `${JSON.stringify(outside)} lies outside`,
-    ])
-      expect(problems).toContain(part);
+    const problemLines = problems
+      .split("\n")
+      .filter((line) => line.includes("EDGETIER_REGION_MODELS"));
+    expect(problemLines).toEqual([
+      expect.stringMatching(/"none\.bin".*ENOENT/),
+      expect.stringContaining('"empty.bin"'),
+      expect.stringMatching(/"\.\.\/x\.bin".*ENOENT/),
+      expect.stringContaining('"link.bin"'),
+      expect.stringContaining(JSON.stringify(outside)),
+    ]);
   });
 });

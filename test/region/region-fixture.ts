@@ -1,7 +1,8 @@
-// A model store with small real models, and a region over it, for the tests of this folder.
+// Region fixture: a model store with small real models, and a region server that serves it.
 import { readFile } from "node:fs/promises";
 import type { Clock } from "../../src/core/clock.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
+import { passthroughTracer, type Tracer } from "../../src/core/tracing.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import type {
   TextClassificationManifest,
@@ -48,7 +49,7 @@ export interface MoodModelOptions {
   readonly version?: number;
   /** Graphs of region tiers in test/fixtures, by tier id. */
   readonly tiers?: Readonly<Record<string, string>>;
-  /** Changes each tier before the manifest is written. */
+  /** Edits each tier before the manifest is written. */
   readonly edit?: (tier: TextClassificationTier, index: number) => void;
 }
 
@@ -104,6 +105,8 @@ export interface RegionFixture {
   readonly app: ReturnType<typeof createRegionApp>;
   readonly events: RepositoryEvent[];
   readonly failures: RequestFailureEvent[];
+  /** Error code of each finished infer request, in order; undefined for a success. */
+  readonly errorCodes: (string | undefined)[];
 }
 
 export interface RegionFixtureOptions
@@ -146,6 +149,7 @@ export function createRegionFixture(options: RegionFixtureOptions = {}): RegionF
   };
   const events: RepositoryEvent[] = [];
   const failures: RequestFailureEvent[] = [];
+  const errorCodes: (string | undefined)[] = [];
   const store = createModelStore(objects);
   const repository = createModelRepository({
     store,
@@ -161,12 +165,28 @@ export function createRegionFixture(options: RegionFixtureOptions = {}): RegionF
     lifecycle,
     version: "0.0.0",
     onRequestFailed: (failure) => failures.push(failure),
+    tracer: createErrorCodeTracer((code) => errorCodes.push(code)),
     ...common,
   });
-  return { objects, store, repository, lifecycle, app, events, failures };
+  return { objects, store, repository, lifecycle, app, events, failures, errorCodes };
 }
 
-/** A runtime that counts sessions and runs, so that a test can see a load and its warm-up. */
+/** Records no spans. Responses of Open Inference Protocol carry no error codes, so tests read them here. */
+function createErrorCodeTracer(onFinished: (code: string | undefined) => void): Tracer {
+  return {
+    ...passthroughTracer,
+    startRequest: (header) => ({
+      ...passthroughTracer.startRequest(header),
+      finish(_waitUntil, end) {
+        if (end === undefined) return;
+        const code = end.attributes["error.type"];
+        onFinished(code === undefined ? undefined : String(code));
+      },
+    }),
+  };
+}
+
+/** Runtime that counts sessions and runs; tests observe loads and warm-ups with it. */
 export function createCountingRuntime(onRun: (inputs: NamedTensors) => void = () => {}) {
   const counts = { sessions: 0, runs: 0, disposed: 0 };
   const native = createNativeRuntime({ intraOpThreads: 1 });
@@ -185,7 +205,7 @@ export function createCountingRuntime(onRun: (inputs: NamedTensors) => void = ()
   return { counts, runtime };
 }
 
-/** The body of an infer request for the task's own inputs. */
+/** Body of an infer request with texts as the task input. */
 export const createTextBody = (texts: readonly string[], rest: object = {}) =>
   JSON.stringify({
     inputs: [{ name: "input", shape: [texts.length], datatype: "BYTES", data: texts }],

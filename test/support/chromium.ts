@@ -16,7 +16,7 @@ export const browserSkipReason: string | undefined =
     ? "there is no Chromium on the PATH (EDGETIER_CHROMIUM names one)"
     : undefined;
 
-/** Options that prevent background requests and allow running as root. */
+/** Starts the browser without background requests; it also runs as root. */
 export async function startChromium(): Promise<Browser> {
   if (executablePath === undefined) throw new Error(browserSkipReason);
   const args = [

@@ -13,8 +13,8 @@ export function createPrefixedStore(objects: ObjectStore): ObjectStore {
     delete: (key) => objects.delete(prefix + key),
     list: async (under, signal) =>
       (await objects.list(prefix + under, signal)).map((object) => ({
-        ...one,
-        key: one.key.slice(prefix.length),
+        ...object,
+        key: object.key.slice(prefix.length),
       })),
   };
 }

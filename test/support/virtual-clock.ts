@@ -30,7 +30,7 @@ export class VirtualClock implements Clock {
 
   /** Runs each event and its consequences before the next one. Ends at the given time or when it is called again. */
   async #passTo(atMs: number): Promise<void> {
-    for (const own = ++this.#passing; own === this.#passing;) {
+    for (const passing = ++this.#passing; passing === this.#passing;) {
       const next = this.#events
         .filter((event) => event.atMs <= atMs)
         .reduce<Event | undefined>(
@@ -48,13 +48,13 @@ export class VirtualClock implements Clock {
 
   /** Advances the clock after the last call until no timer is pending. @param lateMs delay of each call behind its schedule */
   createPace(lateMs = 0): Pace {
-    return async (dueMs, { onStart: begins, onDue: due }, signal) => {
-      const beginsAtMs = this.#nowMs;
-      begins(beginsAtMs);
+    return async (dueMs, { onStart, onDue }, signal) => {
+      const startedAtMs = this.#nowMs;
+      onStart(startedAtMs);
       for (const [index, atMs] of dueMs.entries()) {
-        await this.#passTo(beginsAtMs + atMs + lateMs);
+        await this.#passTo(startedAtMs + atMs + lateMs);
         if (signal?.aborted === true) return;
-        due(index);
+        onDue(index);
       }
       void this.#passTo(Number.POSITIVE_INFINITY);
     };

@@ -1,4 +1,4 @@
-// Vectors of texts by one graph, and what they are worth: how near they are to others, and how well texts are found by them.
+// Vectors: computes vectors of texts with a graph, and measures their similarity to others and their retrieval accuracy.
 import type { NamedTensors } from "../../../src/core/tensor.ts";
 import {
   normalizeVector,
@@ -13,7 +13,7 @@ export interface LabeledText {
 
 type Run = (inputs: NamedTensors) => Promise<NamedTensors>;
 
-/** One text at a time, as at the edge. */
+/** Computes the vectors of one text at a time, like the edge. */
 export async function computeVectors(
   run: Run,
   inputs: readonly NamedTensors[],

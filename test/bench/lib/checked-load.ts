@@ -1,4 +1,4 @@
-// Load as benchmarks put it on: a reply that is not as it should be ends them. The loops and the client are those of `edgetier bench`.
+// Checked load: the loops and the client of `edgetier bench`, which fail on an unexpected reply.
 import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
 import { schedulePoissonMs } from "../../../src/cli/load/arrivals.ts";
 import type { Call, Reply, Send } from "../../../src/cli/load/http-sender.ts";
@@ -71,7 +71,7 @@ export async function openLoop(
   };
 }
 
-/** `connections` callers, each sending its next call when its last is answered, for `seconds`. @returns calls a second */
+/** `connections` callers, each sending its next call when its last is answered, for `seconds`. @returns calls per second */
 export async function closedLoop(
   send: Send,
   nextCall: () => Call,

@@ -1,4 +1,4 @@
-// The deployed Worker, and in the same isolate a minimal Hono route: `GET /hello`.
+// Edge with hello: the deployed Worker and, in the same isolate, a minimal Hono route `GET /hello`.
 import { Hono } from "hono";
 import edge from "../../../functions/edge/main.ts";
 

@@ -16,7 +16,7 @@ export interface AttributeValue {
   readonly fields: readonly Uint8Array[];
 }
 
-/** Inputs and outputs are names of tensors; the empty name leaves an optional input out. */
+/** Inputs and outputs are names of tensors; an empty name omits an optional input. */
 export interface OnnxNode {
   readonly op: string;
   readonly inputs: readonly string[];
@@ -24,7 +24,7 @@ export interface OnnxNode {
   readonly attributes?: Readonly<Record<string, AttributeValue>>;
 }
 
-/** An input or output of the graph. A dimension with a name is variable, and the same wherever the name is. */
+/** Input or output of the graph. A named dimension is variable; equal names mean equal sizes. */
 export interface OnnxValueInfo {
   readonly name: string;
   readonly datatype: NumericDatatype;
@@ -37,13 +37,13 @@ export interface OnnxGraph {
   readonly opset: number;
   readonly inputs: readonly OnnxValueInfo[];
   readonly outputs: readonly OnnxValueInfo[];
-  /** In an order in which every node comes after those that it reads from. */
+  /** Nodes in topological order. */
   readonly nodes: readonly OnnxNode[];
   /** Constant tensors by name. A scalar has the shape []. */
   readonly initializers: Readonly<Record<string, Exclude<Tensor, { datatype: "BYTES" }>>>;
 }
 
-/** A 64-bit integer; negative ones as well. */
+/** A 64-bit signed integer. */
 export const int = (value: number): AttributeValue => ({ type: INT, fields: [integer(3, value)] });
 /** Integers, such as strides. */
 export const ints = (values: readonly number[]): AttributeValue => ({
@@ -73,7 +73,7 @@ function graphFields({ name, nodes, initializers, inputs, outputs }: OnnxGraph):
     ...nodes.map((node, index) => message(1, nodeFields(node, index))),
     text(2, name),
     ...Object.entries(initializers).map(([name, { datatype, shape, data }]) => {
-      const raw = byteView(data); // little-endian, as all that Node runs on
+      const raw = byteView(data); // little-endian on every platform of Node
       return message(5, [
         ...shape.map((size) => integer(1, size)),
         integer(2, toOnnxType(datatype)),
@@ -116,7 +116,7 @@ const bytes = (field: number, content: Uint8Array) =>
 const text = (field: number, content: string) => bytes(field, new TextEncoder().encode(content));
 const message = (field: number, fields: readonly Uint8Array[]) => bytes(field, concatBytes(fields));
 
-/** Seven bits a byte, the lowest first; the top bit says that more follow. */
+/** Varint: seven bits per byte, the lowest first. The top bit marks that more bytes follow. */
 function varint(value: bigint): Uint8Array {
   const groups: number[] = [];
   for (; value > 0x7fn; value >>= 7n) groups.push(Number(value & 0x7fn) | 0x80);

@@ -22,9 +22,12 @@ export async function readProcessCpuMs(pid: number): Promise<number | undefined>
       }),
   );
   if (!processes.has(pid)) return undefined;
-  const isBelow = (one: number): boolean =>
-    one === pid || (one > 1 && isBelow(processes.get(one)?.parent ?? 0));
-  return [...processes].reduce((sum, [one, { cpuMs }]) => (isBelow(one) ? sum + cpuMs : sum), 0);
+  const isDescendant = (id: number): boolean =>
+    id === pid || (id > 1 && isDescendant(processes.get(id)?.parent ?? 0));
+  return [...processes].reduce(
+    (sum, [one, { cpuMs }]) => (isDescendant(one) ? sum + cpuMs : sum),
+    0,
+  );
 }
 
 async function readProcessTime(pid: string): Promise<ProcessTime | undefined> {

@@ -1,4 +1,4 @@
-// How a benchmark reports: a table for people, and a JSON file under test/bench/results.
+// Benchmark report: prints a table and writes a JSON file under test/bench/results.
 import { mkdir, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { cpus, totalmem } from "node:os";
@@ -20,9 +20,9 @@ export interface BenchReport {
   readonly notes?: readonly string[];
   /** False for a smoke run: nothing is written. */
   readonly isSaved?: boolean;
-  /** False for what is printed some other way. */
+  /** False if the rows are printed elsewhere. */
   readonly isPrinted?: boolean;
-  /** One per case; figures carry their units in their names. */
+  /** Rows, one per case. Names of figures contain their units. */
   readonly rows: readonly ({ readonly case: string } & Readonly<Record<string, Figure>>)[];
   /** The headline numbers. */
   readonly figures: Readonly<Record<string, number>>;
@@ -68,17 +68,22 @@ function print({
 }: Pick<BenchReport, "rows" | "figures" | "notes">): void {
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   console.log(
-    renderTable([columns, ...rows.map((row) => columns.map((column) => shown(row[column])))]),
+    renderTable([
+      columns,
+      ...rows.map((row) => columns.map((column) => formatFigure(row[column]))),
+    ]),
   );
   console.log("");
-  console.log(renderTable(Object.entries(figures).map(([name, value]) => [name, shown(value)])));
+  console.log(
+    renderTable(Object.entries(figures).map(([name, value]) => [name, formatFigure(value)])),
+  );
   for (const note of notes) console.log(`\n${note}`);
 }
 
-/** Four significant digits are more than any of these measurements can bear. */
+/** No measurement is more precise than four significant digits. */
 export const roundToFourDigits = (value: number): number => Number(value.toPrecision(4));
 
-const shown = (value: Figure | undefined): Figure =>
+const formatFigure = (value: Figure | undefined): Figure =>
   typeof value === "number" ? roundToFourDigits(value) : (value ?? "");
 
 function versionOf(name: string): string {

@@ -1,4 +1,4 @@
-// The same load on an edge with metrics and on one without, alternately. Two processes of the same program may
+// Metrics cost: puts the same load alternately on an edge with metrics and on one without. Two processes of the same program may
 // differ by some percent for their lifetime (memory layout, compilation order), so several pairs are measured.
 import { join } from "node:path";
 import { mkdtemp } from "node:fs/promises";
@@ -36,7 +36,7 @@ export interface CostOptions {
   readonly pairs: number;
   /** Number of turns per process and kind of load. */
   readonly turns: number;
-  /** Calls a second, for the latencies. */
+  /** Calls per second, for the latencies. */
   readonly rate: number;
 }
 
@@ -50,7 +50,7 @@ interface ProcessMeasurement {
 
 interface Edges {
   readonly isBareFirst: boolean;
-  /** As they were started. */
+  /** Processes in the order in which they were started. */
   readonly all: readonly [WorkerdEdge, WorkerdEdge];
 }
 
@@ -135,7 +135,7 @@ async function measure(
   return isBareFirst ? [first, second] : [second, first];
 }
 
-/** As many as there can be, then as many as come at a fixed rate. */
+/** Measures the maximum rate, then the latencies at a fixed rate. */
 async function runTurn(
   { pid }: WorkerdEdge,
   send: Send,

@@ -1,4 +1,4 @@
-// Fixtures of both halves of the benchmark: the Worker and its requests.
+// Metrics fixture: the Worker and the requests that both halves of the benchmark share.
 import type { WorkerUpload } from "../../../src/cli/local/upload.ts";
 import type { Call, Reply } from "../lib/checked-load.ts";
 import { generateQueries } from "../../../src/cli/load/query-generator.ts";
@@ -18,7 +18,7 @@ export interface MetricsBenchResult {
 
 const QUERIES = 20;
 
-/** Few enough that all but the first of each are L1 hits. */
+/** Creates so few different calls that all but the first of each are L1 hits. */
 export const createCalls = (seed: number, cache?: "bypass"): Call[] =>
   generateQueries(QUERIES, seed).map((query) => ({
     path: "/v1/models/intent/predict",

@@ -1,4 +1,4 @@
-// Which peers there are: those that the Python environment made by install.ts holds.
+// Finds the peers that are installed in the Python environment of install.ts.
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import * as z from "zod";
@@ -60,7 +60,9 @@ export async function findPeers(python: string | undefined): Promise<PeerDiscove
   const peers: Peer[] = [];
   const missing: string[] = [];
   for (const [name, create] of Object.entries(candidates)) {
-    const absent = ["onnxruntime", name].filter((one) => environment.versions[one] === undefined);
+    const absent = ["onnxruntime", name].filter(
+      (required) => environment.versions[required] === undefined,
+    );
     if (absent.length === 0) peers.push(create(environment));
     else missing.push(`${name}: ${python} has no ${absent.join(" and no ")}; ${toInstall}`);
   }

@@ -1,4 +1,4 @@
-// Makes the Python environment of the peers: `node test/bench/peers/install.ts <folder> [python3.11]`. Triton's server needs
+// Creates the Python environment of the peers: `node test/bench/peers/install.ts <folder> [python3.11]`. Triton's server needs
 // glibc 2.35, and a Python of 3.8 to 3.12 with its shared library.
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// A peer's process, from its command to its being ready.
+// Peer process: starts a peer's command and waits until it is ready.
 import { rm } from "node:fs/promises";
 import { startChild } from "../../../src/cli/local/child.ts";
 import { reasonOf } from "../../../src/core/errors.ts";
@@ -13,11 +13,11 @@ export interface PeerProcess {
   readonly args: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
   readonly port: number;
-  /** Its configuration, removed with it. */
+  /** Configuration folder, which is removed when the peer stops. */
   readonly folder: string;
 }
 
-/** @throws with its last lines if it does not come up */
+/** @throws with the last log lines if the peer does not start */
 export async function startPeerProcess({
   name,
   model,

@@ -1,4 +1,4 @@
-// The port of other servers of ONNX models, to compare the region with.
+// Port: other servers of ONNX models, which are compared with the region.
 import type { TensorSpec } from "../../../src/core/tensor.ts";
 import type { Target } from "../region/target.ts";
 
@@ -13,7 +13,7 @@ export interface PeerModel {
   readonly maxBatchRows: number;
 }
 
-/** How long a request may wait for others, and how many sessions run. */
+/** Maximum wait for other requests of a batch, and the number of sessions. */
 export interface PeerSetting {
   readonly maxQueueDelayUs: number;
   readonly instances: number;
@@ -22,11 +22,11 @@ export interface PeerSetting {
 export interface Peer {
   readonly name: string;
   readonly versions: Readonly<Record<string, string>>;
-  /** Whether it takes tensors as bytes; JSON otherwise. */
+  /** Whether the peer accepts tensors as bytes; JSON otherwise. */
   readonly supportsBinaryTensors: boolean;
-  /** Those that are tried; its best counts. */
+  /** Settings that are tried; the best one counts. */
   readonly settings: readonly PeerSetting[];
-  /** @throws if it does not come up */
+  /** @throws if the peer does not start */
   start(model: PeerModel, setting: PeerSetting): Promise<Target>;
 }
 
@@ -34,7 +34,7 @@ export interface Peer {
 export interface PythonEnvironment {
   readonly executable: string;
   readonly version: string;
-  /** Folder of its scripts. */
+  /** Folder of the scripts. */
   readonly scripts: string;
   readonly packages: string;
   /** Folder of libpython. */

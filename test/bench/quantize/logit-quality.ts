@@ -2,20 +2,20 @@
 import { expectFloat32Tensor, type NamedTensors } from "../../../src/core/tensor.ts";
 import type { Runtime } from "../../../src/runtime/runtime.ts";
 
-// A type, so that it is one of a row's columns.
+// A type alias, because an interface is not assignable to a row's index signature.
 export type LogitQuality = {
-  /** Share of those with a label that get it. */
+  /** Share of labeled samples that get their label. */
   readonly accuracy?: number;
   /** Points of accuracy lost against FP32. */
   readonly lossPoints?: number;
-  /** Share of all with the same class as in FP32. */
+  /** Share of all samples with the same class as in FP32. */
   readonly agreement: number;
-  /** Signal to quantization noise; 200 where there is none. */
+  /** Signal-to-quantization-noise ratio in dB; 200 without noise. */
   readonly sqnrDb: number;
   readonly maxAbsDifference: number;
 };
 
-/** Logits, one run each. */
+/** Computes the logits of each sample in its own run. */
 export async function collectLogits(
   runtime: Runtime,
   graph: Uint8Array,
@@ -23,8 +23,8 @@ export async function collectLogits(
 ): Promise<Float32Array[]> {
   const session = await runtime.createSession(graph);
   const answers: Float32Array[] = [];
-  for (const one of questions)
-    answers.push(expectFloat32Tensor("logits", (await session.run(one))["logits"], 2).data);
+  for (const inputs of questions)
+    answers.push(expectFloat32Tensor("logits", (await session.run(inputs))["logits"], 2).data);
   await session.dispose();
   return answers;
 }
@@ -46,10 +46,10 @@ export function computeLogitQuality(
     });
   });
   const share = (rows: readonly Float32Array[]) => {
-    const asked = [...(labels ?? []).entries()].filter(([, label]) => label >= 0);
+    const labeled = [...(labels ?? []).entries()].filter(([, label]) => label >= 0);
     return (
-      asked.filter(([position, label]) => argmax(rows[position] ?? new Float32Array()) === label)
-        .length / asked.length
+      labeled.filter(([position, label]) => argmax(rows[position] ?? new Float32Array()) === label)
+        .length / labeled.length
     );
   };
   const byLabel =

@@ -1,4 +1,4 @@
-// Python's onnxruntime.quantization, where an interpreter with it can be had.
+// Python quantizer: runs onnxruntime.quantization, if an interpreter with it is available.
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -19,7 +19,7 @@ export interface QuantizerRun {
 }
 
 export interface PythonQuantizer {
-  /** Undefined where there is none: `missing` says why. @returns graphs by the runs' names */
+  /** Undefined if no interpreter is available; `missing` has the reason. @returns graphs by name of the run */
   readonly quantize:
     | ((
         graph: Uint8Array,

@@ -1,4 +1,4 @@
-// How many rows the runs had: from a server's own statistics (Triton's statistics extension), before and after a load.
+// Batch sizes: reads the number of rows of each run from a server's own statistics (Triton's statistics extension), before and after a load.
 import * as z from "zod";
 import type { Target } from "./target.ts";
 

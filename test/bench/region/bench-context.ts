@@ -15,7 +15,7 @@ export interface PartResult {
   readonly otherVersions?: Readonly<Record<string, string>>;
 }
 
-/** Stops every target that was added, whatever becomes of `body`. */
+/** Stops every added target, even if `body` fails. */
 export async function withTargets<Result>(
   body: (add: (starting: Promise<Target>) => Promise<Target>) => Promise<Result>,
 ): Promise<Result> {

@@ -28,7 +28,7 @@ export interface TrialSettings {
   /** Duration of one trial; a low rate takes longer, for `samplesPerTrial`. */
   readonly secondsPerTrial: number;
   readonly samplesPerTrial: number;
-  /** With which a trial must show that the p99 is within the bound. */
+  /** Confidence with which a trial must show that the p99 is within the bound. */
   readonly confidence: number;
   /** A search ends when the ratio of the lowest failed rate to the highest passed rate is below this. */
   readonly resolution: number;
@@ -43,9 +43,9 @@ const CAPACITY_CALLERS = 64;
 const CAPACITY_SECONDS = 1.5;
 /** Initial bounds of a search: shares of the closed-loop rate, later of the previous result. */
 const [FIRST_LOW, FIRST_HIGH, LATER_LOW, LATER_HIGH] = [0.6, 1.05, 0.9, 1.1];
-/** Before each trial, not counted: what was idle while others were measured has been paged out, and answers slowly at first. */
+/** Warm-up before each trial. Memory of an idle server may have been paged out, which slows its first answers. */
 const [WARM_UP_CALLERS, WARM_UP_SECONDS] = [16, 1];
-/** A client that is so far behind its schedule measures itself. */
+/** Above this lag behind its schedule, a client measures mostly itself. */
 const MAX_CLIENT_LAG_MS = 5;
 
 /**
@@ -54,48 +54,50 @@ const MAX_CLIENT_LAG_MS = 5;
  */
 export async function findHighestRates(
   cases: readonly BenchCase[],
-  measuring: TrialSettings,
+  trialSettings: TrialSettings,
   known: ReadonlyMap<BenchCase, number> = new Map(),
 ): Promise<Map<BenchCase, number>> {
-  const found = new Map<BenchCase, number[]>(cases.map((one) => [one, []]));
-  for (let round = 0; round < measuring.rounds; round++) {
+  const found = new Map<BenchCase, number[]>(cases.map((benchCase) => [benchCase, []]));
+  for (let round = 0; round < trialSettings.rounds; round++) {
     const searches = new Map<BenchCase, RateSearch>();
-    for (const one of cases)
+    for (const benchCase of cases) {
+      const earlierRates = [known.get(benchCase) ?? [], found.get(benchCase) ?? []].flat();
       searches.set(
-        one,
-        await startSearch(
-          one,
-          meanOf([known.get(one) ?? [], found.get(one) ?? []].flat()),
-          measuring,
-        ),
+        benchCase,
+        await startSearch(benchCase, computeGeometricMean(earlierRates), trialSettings),
       );
-    for (let isGoingOn = true; isGoingOn;) {
-      isGoingOn = false;
-      for (const [one, search] of searches) {
+    }
+    for (let isSearching = true; isSearching;) {
+      isSearching = false;
+      for (const [benchCase, search] of searches) {
         if (search.nextRate === undefined) continue;
-        isGoingOn = true;
-        const result = await runLoadAt(one, search.nextRate, measuring);
-        const over = result.latenciesMs.filter((ms) => ms > P99_BOUND_MS).length;
-        const holds = isWithinBound(result.n, over, 0.99, measuring.confidence);
+        isSearching = true;
+        const result = await runLoadAt(benchCase, search.nextRate, trialSettings);
+        const overBound = result.latenciesMs.filter((ms) => ms > P99_BOUND_MS).length;
+        const holds = isWithinBound(result.n, overBound, 0.99, trialSettings.confidence);
         console.error(
-          `${one.name}: ${roundToFourDigits(search.nextRate)} a second ${holds ? "hold" : "do not hold"} a p99 of ${P99_BOUND_MS} ms (${over} of ${result.n} over)${formatLateness(result)}`,
+          `${benchCase.name}: ${roundToFourDigits(search.nextRate)} per second ${holds ? "meet" : "miss"} a p99 of ${P99_BOUND_MS} ms (${overBound} of ${result.n} are slower)${formatLateness(result)}`,
         );
         search.record(holds);
       }
     }
-    for (const [one, { highestRate: highest }] of searches)
-      if (highest !== undefined) found.get(one)?.push(highest);
+    for (const [benchCase, { highestRate }] of searches)
+      if (highestRate !== undefined) found.get(benchCase)?.push(highestRate);
   }
-  return new Map([...found].map(([one, rates]) => [one, meanOf(rates)]));
+  return new Map([...found].map(([benchCase, rates]) => [benchCase, computeGeometricMean(rates)]));
 }
 
 async function startSearch(
   { target, workload }: BenchCase,
-  before: number,
+  earlierRate: number,
   { random, resolution }: TrialSettings,
 ): Promise<RateSearch> {
-  if (before > 0)
-    return createRateSearch({ low: before * LATER_LOW, high: before * LATER_HIGH, resolution });
+  if (earlierRate > 0)
+    return createRateSearch({
+      low: earlierRate * LATER_LOW,
+      high: earlierRate * LATER_HIGH,
+      resolution,
+    });
   const capacity = await closedLoop(
     target.send,
     () => random.pick(workload.calls),
@@ -124,13 +126,15 @@ export async function runLoadAt(
     WARM_UP_SECONDS,
     assertOk,
   );
-  globalThis.gc?.(); // the client's own collections of all its memory would be in everybody's p99
-  const before = await readProcessCpuMs(target.pid);
+  // A full collection of the client during the trial would raise the p99 of the server.
+  globalThis.gc?.();
+  const cpuMsBefore = await readProcessCpuMs(target.pid);
   const result = await openLoop(target.send, calls, ratePerSecond, random, assertOk);
-  const after = await readProcessCpuMs(target.pid);
+  const cpuMsAfter = await readProcessCpuMs(target.pid);
   return {
     ...result,
-    serverCpuMs: before === undefined || after === undefined ? undefined : after - before,
+    serverCpuMs:
+      cpuMsBefore === undefined || cpuMsAfter === undefined ? undefined : cpuMsAfter - cpuMsBefore,
   };
 }
 
@@ -138,32 +142,32 @@ export async function runLoadAt(
 export async function measureLatencyRows(
   rates: ReadonlyMap<BenchCase, number>,
   label: string,
-  measuring: TrialSettings,
+  trialSettings: TrialSettings,
 ): Promise<Map<BenchCase, Row>> {
   const results = new Map<BenchCase, RateResult[]>();
   const sizesBefore = new Map<BenchCase, Map<number, number> | undefined>();
-  for (const one of rates.keys())
-    sizesBefore.set(one, await readBatchCounts(one.target, one.workload.model));
-  for (let round = 0; round < measuring.rounds; round++) {
-    for (const [one, rate] of rates) {
+  for (const benchCase of rates.keys())
+    sizesBefore.set(benchCase, await readBatchCounts(benchCase.target, benchCase.workload.model));
+  for (let round = 0; round < trialSettings.rounds; round++) {
+    for (const [benchCase, rate] of rates) {
       if (!(rate > 0)) continue;
-      const result = await runLoadAt(one, rate, measuring);
+      const result = await runLoadAt(benchCase, rate, trialSettings);
       console.error(
-        `${one.name}, ${label}: ${roundToFourDigits(rate)} a second, p99 ${roundToFourDigits(result.p99Ms)} ms${formatLateness(result)}`,
+        `${benchCase.name}, ${label}: ${roundToFourDigits(rate)} per second, p99 ${roundToFourDigits(result.p99Ms)} ms${formatLateness(result)}`,
       );
-      results.set(one, [...(results.get(one) ?? []), result]);
+      results.set(benchCase, [...(results.get(benchCase) ?? []), result]);
     }
   }
   const rows = new Map<BenchCase, Row>();
-  for (const [one, all] of results) {
+  for (const [benchCase, caseResults] of results) {
     const sizes = batchSizesBetween(
-      sizesBefore.get(one),
-      await readBatchCounts(one.target, one.workload.model),
+      sizesBefore.get(benchCase),
+      await readBatchCounts(benchCase.target, benchCase.workload.model),
     );
-    rows.set(one, {
-      case: `${one.name}, ${label}`,
-      perSecond: roundToFourDigits(rates.get(one) ?? Number.NaN),
-      ...computeFigures(all),
+    rows.set(benchCase, {
+      case: `${benchCase.name}, ${label}`,
+      perSecond: roundToFourDigits(rates.get(benchCase) ?? Number.NaN),
+      ...computeFigures(caseResults),
       ...sizes,
     });
   }
@@ -203,6 +207,6 @@ const formatLateness = ({ sentLateP99Ms }: OpenLoopResult) =>
     ? `; the client itself was ${roundToFourDigits(sentLateP99Ms)} ms late (p99)`
     : "";
 
-/** Geometric; NaN of none. */
-const meanOf = (rates: readonly number[]) =>
+/** Returns NaN for an empty list. */
+const computeGeometricMean = (rates: readonly number[]) =>
   Math.exp(rates.reduce((sum, rate) => sum + Math.log(rate), 0) / rates.length);

@@ -9,7 +9,7 @@ const COUNTS = [1, 2, 3, 4];
 const SHARE = 0.9;
 
 export async function compareInstances(
-  { store, trialSettings: measuring }: BenchContext,
+  { store, trialSettings }: BenchContext,
   workload: Workload,
 ): Promise<PartResult> {
   return await withTargets(async (add) => {
@@ -20,9 +20,13 @@ export async function compareInstances(
       );
       cases.set(count, { name: `${workload.model}, instances: ${count}`, target, workload });
     }
-    const highest = await findHighestRates([...cases.values()], measuring);
-    const rates = new Map([...highest].map(([one, rate]) => [one, SHARE * rate]));
-    const rows = await measureLatencyRows(rates, `${SHARE * 100} % of its highest rate`, measuring);
+    const highest = await findHighestRates([...cases.values()], trialSettings);
+    const rates = new Map([...highest].map(([benchCase, rate]) => [benchCase, SHARE * rate]));
+    const rows = await measureLatencyRows(
+      rates,
+      `${SHARE * 100} % of its highest rate`,
+      trialSettings,
+    );
     const figures = Object.fromEntries(
       [...cases].map(([count, one]) => [
         `highestRate.${workload.model}.instances${count}`,

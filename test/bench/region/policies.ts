@@ -16,7 +16,7 @@ interface BatchingCase extends BenchCase {
 }
 
 export async function comparePolicies(
-  { store, trialSettings: measuring }: BenchContext,
+  { store, trialSettings }: BenchContext,
   workload: Workload,
 ): Promise<PartResult> {
   const { model } = workload;
@@ -29,21 +29,21 @@ export async function comparePolicies(
     const batched = [await start("fixed"), await start("adaptive")];
     const cases = [off, ...batched];
 
-    const highest = await findHighestRates(cases, measuring);
-    const rateOf = (one: BenchCase) => highest.get(one) ?? Number.NaN;
+    const highest = await findHighestRates(cases, trialSettings);
+    const rateOf = (benchCase: BenchCase) => highest.get(benchCase) ?? Number.NaN;
     const rows: Row[] = [];
     for (const share of SHARES) {
-      const rates = new Map(cases.map((one) => [one, share * rateOf(one)]));
+      const rates = new Map(cases.map((benchCase) => [benchCase, share * rateOf(benchCase)]));
       rows.push(
         ...(
-          await measureLatencyRows(rates, `${share * 100} % of its highest rate`, measuring)
+          await measureLatencyRows(rates, `${share * 100} % of its highest rate`, trialSettings)
         ).values(),
       );
     }
     const low = await measureLatencyRows(
-      new Map(cases.map((one) => [one, LOW_LOAD * rateOf(off)])),
+      new Map(cases.map((benchCase) => [benchCase, LOW_LOAD * rateOf(off)])),
       "low load",
-      { ...measuring, rounds: 1 },
+      { ...trialSettings, rounds: 1 },
     );
 
     const figures: Record<string, number> = {

@@ -1,4 +1,4 @@
-// A target of the region benchmark: a region or a peer, as a process of its own.
+// Target of the region benchmark: a region or a peer in its own process.
 import { setTimeout as sleep } from "node:timers/promises";
 import { REGION_ENTRY } from "../../../src/cli/local/paths.ts";
 import { startListeningChild } from "../../../src/cli/local/listening-child.ts";
@@ -7,7 +7,7 @@ import { type S3Options, toS3Variables } from "../../../src/registry/s3-config.t
 import { createSender, type Send } from "../lib/checked-load.ts";
 
 const READY_TIMEOUT_MS = 120_000;
-/** More than that wait at the client for one that is free. */
+/** Maximum connections of the client. Further calls wait for a free one. */
 const CONNECTIONS = 256;
 
 /** Number of a region's log lines that are shown if it does not start. */
@@ -28,17 +28,17 @@ export interface ServerProcess {
   stop(): Promise<void>;
 }
 
-/** Waits until it and its model are ready. @throws if it dies, or takes too long */
+/** Waits until the server and its model are ready. @throws if the server exits or the timeout expires */
 export async function connectTarget(
   name: string,
   model: string,
   server: ServerProcess,
 ): Promise<Target> {
   const paths = ["/v2/health/ready", `/v2/models/${model}/ready`];
-  const giveUpAtMs = performance.now() + READY_TIMEOUT_MS;
+  const timeoutAtMs = performance.now() + READY_TIMEOUT_MS;
   while (!(await areReady(server.url, paths))) {
     const died = await Promise.race([server.died, sleep(100)]);
-    if (died === undefined && performance.now() < giveUpAtMs) continue;
+    if (died === undefined && performance.now() < timeoutAtMs) continue;
     await server.stop();
     throw new Error(
       `${name} did not become ready: ${died ?? `not within ${READY_TIMEOUT_MS / 1000} s`}`,

@@ -54,10 +54,10 @@ export function createTensorWorkload(
   });
   const tensors = texts
     .map((text) => preprocessor.encode([{ kind: "text", text }]))
-    .filter((one) => lengthOf(one) <= INTENT_TOKENS);
+    .filter((tokens) => lengthOf(tokens) <= INTENT_TOKENS);
   return {
     model: INTENT,
-    calls: tensors.map((one) => createInferCall(INTENT, padded(one), encoding)),
+    calls: tensors.map((tokens) => createInferCall(INTENT, padded(tokens), encoding)),
   };
 }
 
@@ -125,7 +125,7 @@ export interface GraphModel {
 }
 
 export function pixelSpecOf({ name, inputs }: GraphModel): TensorSpec {
-  const spec = inputs.find((one) => one.name === PIXELS_INPUT);
+  const spec = inputs.find((input) => input.name === PIXELS_INPUT);
   if (spec === undefined) throw new Error(`${name} takes no ${PIXELS_INPUT}`);
   return spec;
 }
@@ -166,7 +166,7 @@ export function readGraphModel(source: PublishSource): GraphModel {
 function regionTierOf({ project }: PublishSource) {
   const tiers =
     project.task === "text-classification"
-      ? project.tiers.filter((one) => one.place === "region")
+      ? project.tiers.filter((tier) => tier.place === "region")
       : [];
   const tier = tiers.at(-1);
   if (tier === undefined) throw new Error(`${project.model} has no region tier that takes texts`);

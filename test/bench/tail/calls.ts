@@ -1,11 +1,11 @@
-// Requests whose answer only the region is sure of, and how their answers are read.
+// Tail calls: creates requests that only the region answers confidently, and records the outcomes of replies.
 import { predictResponseSchema } from "../../../src/protocol/predict.ts";
 import { type Call, createSender, type Reply } from "../lib/checked-load.ts";
 import { generateQueries } from "../../../src/cli/load/query-generator.ts";
 import { MODEL } from "./tail-system.ts";
 
 const PATH = `/v1/models/${MODEL}/predict`;
-/** Long enough that no answer is cut short by it. */
+/** Long enough that no answer reaches the deadline. */
 const DEADLINE_MS = 10_000;
 
 export function createPredictCall(query: string, cache: "use" | "bypass" = "bypass"): Call {
@@ -16,7 +16,7 @@ export function createPredictCall(query: string, cache: "use" | "bypass" = "bypa
   };
 }
 
-/** @returns queries that the edge tier sends on */
+/** @returns queries that the edge tier escalates to the region */
 export async function findEscalatedQueries(
   edgeUrl: string,
   count: number,
@@ -32,7 +32,9 @@ export async function findEscalatedQueries(
       if (output?.tier.startsWith("region") === true) found.push(query);
       if (found.length === count) return found;
     }
-    throw new Error(`only ${found.length} of the queries go on to the region`);
+    throw new Error(
+      `only ${found.length} of the queries escalate to the region; expected ${count}`,
+    );
   } finally {
     send.close();
   }
@@ -47,16 +49,16 @@ export interface OutcomeCounts {
 
 export function recordOutcome(
   { status, body }: Reply,
-  into: OutcomeCounts,
+  counts: OutcomeCounts,
 ): "full" | "degraded" | "error" {
-  into.answers++;
+  counts.answers++;
   if (status !== 200) {
-    into.errors++;
+    counts.errors++;
     return "error";
   }
   const isDegraded = predictResponseSchema
     .parse(JSON.parse(body))
     .outputs.some(({ degraded }) => degraded);
-  if (isDegraded) into.degraded++;
+  if (isDegraded) counts.degraded++;
   return isDegraded ? "degraded" : "full";
 }

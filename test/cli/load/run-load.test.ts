@@ -75,7 +75,7 @@ describe("a server that stalls for a second", () => {
   it("shows in the series where it happened", async () => {
     const { points, stepSeconds } = first(await load(stalled)).series;
     const slow = points.filter(({ p99Ms }) => (p99Ms ?? 0) > 50).map(({ atSeconds }) => atSeconds);
-    expect([slow[0], stepSeconds]).toEqual([5, 0.2]);
+    expect({ firstSlow: slow[0], stepSeconds }).toEqual({ firstSlow: 5, stepSeconds: 0.2 });
     expect(
       points
         .filter(({ atSeconds }) => atSeconds > 5 && atSeconds < 5.9)

@@ -14,7 +14,7 @@ export interface ScenarioOutcome {
 
 export async function runScenario(
   scenario: Scenario,
-  world: FaultSystem,
+  system: FaultSystem,
   size: ScenarioSize,
 ): Promise<ScenarioOutcome> {
   if (scenario.missingRequirement !== undefined)
@@ -28,7 +28,7 @@ export async function runScenario(
   const startedAtMs = performance.now();
   const since = () => Math.round((performance.now() - startedAtMs) / 100) / 10;
   try {
-    const { figures, problems } = await scenario.run(world, size);
+    const { figures, problems } = await scenario.run(system, size);
     return {
       scenario,
       state: problems.length === 0 ? "passed" : "failed",
@@ -45,6 +45,6 @@ export async function runScenario(
       problems: [`it broke off: ${reasonOf(error)}`],
     };
   } finally {
-    world.clearFaults();
+    system.clearFaults();
   }
 }

@@ -45,7 +45,7 @@ export interface Scenario {
   readonly missingRequirement?: string | undefined;
   /** Whether only `npm run test:faults` runs the scenario, because it waits for many faults serially. */
   readonly isSlow?: boolean;
-  run(world: FaultSystem, size: ScenarioSize): Promise<ScenarioResult>;
+  run(system: FaultSystem, size: ScenarioSize): Promise<ScenarioResult>;
 }
 
 const MAX_SHOWN_PROBLEMS = 8;

@@ -100,15 +100,15 @@ async function disconnectAll(
 }
 
 async function runRegionDisconnects(
-  world: FaultSystem,
+  system: FaultSystem,
   { samples }: ScenarioSize,
 ): Promise<ScenarioResult> {
   const findings = createProblemCollector();
   const count = Math.max(24, Math.min(200, samples));
-  const alone = await world.startRegion({ EDGETIER_REGION_BATCHING: "off" }, ["mood@1"]);
+  const alone = await system.startRegion({ EDGETIER_REGION_BATCHING: "off" }, ["mood@1"]);
   const queued = await disconnectAll(alone, count, findings, "queued");
   await alone.stop();
-  const sharing = await world.startRegion(
+  const sharing = await system.startRegion(
     { EDGETIER_REGION_MAX_BATCH_ROWS: "8", EDGETIER_REGION_MAX_QUEUE_SIZE: "1000" },
     ["mood@1"],
   );
@@ -148,15 +148,15 @@ async function measureSlotRelease(
 
 /** Clients of the edge leave while it waits for the region. */
 async function runEdgeDisconnects(
-  world: FaultSystem,
+  system: FaultSystem,
   { samples }: ScenarioSize,
 ): Promise<ScenarioResult> {
   const findings = createProblemCollector();
   const count = Math.max(20, Math.min(100, samples));
-  const edge = await world.startEdge();
+  const edge = await system.startEdge();
   try {
     await predict(edge.url, OUT_OF_SCOPE_SAMPLE.text);
-    const { region } = world.proxies;
+    const { region } = system.proxies;
     region.fault = { kind: "hangs" };
     region.clearHistory();
     const calls = Array.from({ length: count }, (_, index) => {
@@ -188,7 +188,7 @@ async function runEdgeDisconnects(
         `the edge aborted ${region.disconnectCount} of ${count} calls whose clients had disconnected`,
     );
     const abandoned = region.disconnectCount;
-    world.clearFaults();
+    system.clearFaults();
     const { reply, output } = await predict(edge.url, OUT_OF_SCOPE_SAMPLE.text);
     findings.check(output?.degraded === false, () => `the next request: ${formatReply(reply)}`);
     return {
@@ -206,12 +206,12 @@ async function runEdgeDisconnects(
 
 /** More clients than the edge takes at a time leave one after another, some with half of their request sent: their places are free again. */
 async function runMidRequestDisconnects(
-  world: FaultSystem,
+  system: FaultSystem,
   { samples }: ScenarioSize,
 ): Promise<ScenarioResult> {
   const findings = createProblemCollector();
   const count = Math.max(40, Math.min(400, samples));
-  const edge = await world.startEdge({ EDGETIER_MAX_IN_FLIGHT: "4" });
+  const edge = await system.startEdge({ EDGETIER_MAX_IN_FLIGHT: "4" });
   try {
     await predict(edge.url, OUT_OF_SCOPE_SAMPLE.text);
     for (let index = 0; index < count; index++) {
@@ -249,15 +249,15 @@ async function runMidRequestDisconnects(
 
 /** Requests through an edge go on meanwhile: it answers them all, degraded ones marked. */
 async function runRegionShutdown(
-  world: FaultSystem,
+  system: FaultSystem,
   { samples }: ScenarioSize,
 ): Promise<ScenarioResult> {
   const findings = createProblemCollector();
-  const region = await world.startRegion(
+  const region = await system.startRegion(
     { EDGETIER_REGION_BATCHING: "off", EDGETIER_DRAIN_TIMEOUT_MS: "30000" },
     ["mood@1", "intent"],
   );
-  const edge = await world.startEdge({ EDGETIER_REGION_URL: region.url });
+  const edge = await system.startEdge({ EDGETIER_REGION_URL: region.url });
   try {
     await predict(edge.url, OUT_OF_SCOPE_SAMPLE.text);
     const busy = await startCalls(region.url, 12);

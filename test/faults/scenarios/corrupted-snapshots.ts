@@ -74,7 +74,7 @@ async function findStoredSnapshot({ store }: FaultSystem): Promise<RegExp> {
 }
 
 async function runCorruptedSnapshots(
-  world: FaultSystem,
+  system: FaultSystem,
   { samples }: ScenarioSize,
 ): Promise<ScenarioResult> {
   const findings = createProblemCollector();
@@ -92,22 +92,22 @@ async function runCorruptedSnapshots(
     "half of it": (bytes) => bytes.slice(0, bytes.byteLength >> 1),
     nothing: () => new Uint8Array(),
   };
-  const inStore = await findStoredSnapshot(world);
-  const [first, second] = world.upload.modules.filter(isSnapshot);
+  const inStore = await findStoredSnapshot(system);
+  const [first, second] = system.upload.modules.filter(isSnapshot);
   const uploads = Object.entries(damages).map(
     ([what, damage]) =>
-      [what, replaceModules(world.upload, isSnapshot, ({ bytes }) => damage(bytes))] as const,
+      [what, replaceModules(system.upload, isSnapshot, ({ bytes }) => damage(bytes))] as const,
   );
   const swapped = replaceModules(
-    world.upload,
+    system.upload,
     isSnapshot,
     ({ name }) => (name === first?.name ? second : first)?.bytes ?? new Uint8Array(),
   );
   for (const [what, upload] of [...uploads, ["that of the other model", swapped] as const]) {
     for (const storeWorks of [true, false]) {
-      const edge = await world.startEdge({}, upload);
+      const edge = await system.startEdge({}, upload);
       if (!storeWorks)
-        world.proxies.s3.fault = { kind: "corrupts", matching: inStore, seed: figures.damages };
+        system.proxies.s3.fault = { kind: "corrupts", matching: inStore, seed: figures.damages };
       const { tiers } = await checkPredictions(
         edge,
         findings,
@@ -122,7 +122,7 @@ async function runCorruptedSnapshots(
       figures.damages++;
       figures.refusalsLogged += countSnapshotRejections(edge);
       figures[tiers[0] === "edge-int8" ? "answeredAtEdge" : "answeredByRegion"]++;
-      world.clearFaults();
+      system.clearFaults();
       await edge.stop();
     }
   }
@@ -131,7 +131,7 @@ async function runCorruptedSnapshots(
 
 /** workerd validates what it compiles; what is valid and wrong all the same must trap, and never answer wrongly. */
 async function runCorruptedEngine(
-  world: FaultSystem,
+  system: FaultSystem,
   { samples }: ScenarioSize,
 ): Promise<ScenarioResult> {
   const findings = createProblemCollector();
@@ -139,11 +139,11 @@ async function runCorruptedEngine(
   const figures = { engines: 0, notStarted: 0, answeredRight: 0, trapsLogged: 0 };
   const count = Math.max(3, Math.round(samples / 20));
   for (let index = 0; index < count; index++) {
-    const upload = replaceModules(world.upload, isEngine, ({ bytes }) =>
+    const upload = replaceModules(system.upload, isEngine, ({ bytes }) =>
       flipByte(bytes, Math.floor(random() * bytes.byteLength), 1 + Math.floor(random() * 255)),
     );
     figures.engines++;
-    const edge = await world.startEdge({}, upload).catch(() => undefined);
+    const edge = await system.startEdge({}, upload).catch(() => undefined);
     if (edge === undefined) {
       figures.notStarted++;
       continue;
@@ -157,15 +157,15 @@ async function runCorruptedEngine(
 }
 
 /** An engine that was cut for other models: it calls what it does not have, and that traps. */
-async function runMismatchedEngine(world: FaultSystem): Promise<ScenarioResult> {
+async function runMismatchedEngine(system: FaultSystem): Promise<ScenarioResult> {
   const findings = createProblemCollector();
-  await world.getTensorEdge(); // builds it
+  await system.getTensorEdge(); // builds it
   const other = new Uint8Array(
     await readFile(join(PROJECT_ROOT, "dist/test/fixture-worker/engine.wasm")),
   );
-  const edge = await world.startEdge(
+  const edge = await system.startEdge(
     {},
-    replaceModules(world.upload, isEngine, () => other),
+    replaceModules(system.upload, isEngine, () => other),
   );
   try {
     const { tiers } = await checkPredictions(edge, findings, "an engine of other models");

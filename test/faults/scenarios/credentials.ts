@@ -41,12 +41,14 @@ async function runCliJson(args: readonly string[]): Promise<unknown> {
 }
 
 async function runTenantIsolation(
-  world: FaultSystem,
+  system: FaultSystem,
   { samples }: ScenarioSize,
 ): Promise<ScenarioResult> {
   const findings = createProblemCollector();
   const [one, two] = [await newKey("one"), await newKey("two")];
-  const edge = await world.startEdge({ EDGETIER_API_KEYS: JSON.stringify([one.entry, two.entry]) });
+  const edge = await system.startEdge({
+    EDGETIER_API_KEYS: JSON.stringify([one.entry, two.entry]),
+  });
   const figures = { inputs: 0, hitsOfTheirOwn: 0, crossed: 0 };
   const headers: Readonly<Record<string, string>>[] = [
     {},
@@ -113,12 +115,12 @@ async function expectUnauthorized(
   return Object.keys(cases).length;
 }
 
-async function runApiKeys(world: FaultSystem, { samples }: ScenarioSize): Promise<ScenarioResult> {
+async function runApiKeys(system: FaultSystem, { samples }: ScenarioSize): Promise<ScenarioResult> {
   const findings = createProblemCollector();
   const { key, entry } = await newKey("one");
   const [expired, unknown] = [await newKey("two"), (await newKey("three")).key];
   const list = [entry, { ...expired.entry, expiresAt: "2020-01-01T00:00:00Z" }];
-  const edge = await world.startEdge({ EDGETIER_API_KEYS: JSON.stringify(list) });
+  const edge = await system.startEdge({ EDGETIER_API_KEYS: JSON.stringify(list) });
   try {
     const right = await sendRequest(edge.url, {
       path: PREDICT,
@@ -182,7 +184,7 @@ function createJwt(key: KeyObject, header: object, payload: object): string {
   return `${signed}.${sign("sha256", Buffer.from(signed), { key, dsaEncoding: "ieee-p1363" }).toString("base64url")}`;
 }
 
-async function runJwts(world: FaultSystem): Promise<ScenarioResult> {
+async function runJwts(system: FaultSystem): Promise<ScenarioResult> {
   const findings = createProblemCollector();
   const [own, other] = [
     generateKeyPairSync("ec", { namedCurve: "P-256" }),
@@ -191,7 +193,7 @@ async function runJwts(world: FaultSystem): Promise<ScenarioResult> {
   const jwks = {
     keys: [{ ...own.publicKey.export({ format: "jwk" }), kid: "k1", alg: "ES256", use: "sig" }],
   };
-  const edge = await world.startEdge({
+  const edge = await system.startEdge({
     EDGETIER_JWT_ISSUER: ISSUER,
     EDGETIER_JWT_AUDIENCE: "edgetier",
     EDGETIER_JWT_ALGORITHM: "ES256",
@@ -297,24 +299,24 @@ async function checkReplays(
 }
 
 /** Replays requests of the edge that the proxy recorded, unchanged and changed. */
-async function runReplayedRequests(world: FaultSystem): Promise<ScenarioResult> {
+async function runReplayedRequests(system: FaultSystem): Promise<ScenarioResult> {
   const findings = createProblemCollector();
   const [own, other] = [await newRegionKey("edge"), await newRegionKey("other")];
-  const region = await world.startRegion({ EDGETIER_REGION_KEYS: own }, ["intent"]);
-  const through = world.proxies.region.target;
-  world.proxies.region.target = region.url;
+  const region = await system.startRegion({ EDGETIER_REGION_KEYS: own }, ["intent"]);
+  const through = system.proxies.region.target;
+  system.proxies.region.target = region.url;
   const [edge, stranger] = [
-    await world.startEdge({ EDGETIER_REGION_KEY: own }),
-    await world.startEdge({ EDGETIER_REGION_KEY: other }),
+    await system.startEdge({ EDGETIER_REGION_KEY: own }),
+    await system.startEdge({ EDGETIER_REGION_KEY: other }),
   ];
   try {
     await checkRegionKeys({ edge: edge.url, stranger: stranger.url, region: region.url }, findings);
-    const captured = world.proxies.region.lastForwardedRequest;
+    const captured = system.proxies.region.lastForwardedRequest;
     findings.check(captured !== undefined, () => "nothing was captured between edge and region");
     const cases = captured === undefined ? 0 : await checkReplays(region.url, captured, findings);
     return { figures: { cases }, problems: findings.problems };
   } finally {
-    world.proxies.region.target = through;
+    system.proxies.region.target = through;
     for (const part of [edge, stranger, region]) await part.stop();
   }
 }

@@ -213,18 +213,18 @@ async function createInvalidModels(
 
 /** Publishes mutants as a careless publisher could: the region must reject each, and continue to serve its other models. */
 async function runPublishedMutants(
-  world: FaultSystem,
+  system: FaultSystem,
   { mutatedModels }: ScenarioSize,
 ): Promise<ScenarioResult> {
   const findings = createProblemCollector();
   const invalidModels = await createInvalidModels(mutatedModels);
-  const region = await world.startRegion({ EDGETIER_REGION_ISOLATION: "process" }, ["intent"]);
+  const region = await system.startRegion({ EDGETIER_REGION_ISOLATION: "process" }, ["intent"]);
   const figures = { models: 0, refused: 0, answered: 0, slowestMs: 0 };
   try {
     for (const [what, bytes] of Object.entries(invalidModels)) {
       const name = `wrong-${figures.models++}`;
       await publishTensorModel(
-        world.store,
+        system.store,
         name,
         { bytes, inputs: X, outputs: Y },
         { places: ["region"] },

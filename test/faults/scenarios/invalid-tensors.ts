@@ -171,12 +171,12 @@ const strings: readonly RejectionCase[] = [
 ];
 
 async function runAtEdgeAndRegion(
-  world: FaultSystem,
+  system: FaultSystem,
   cases: readonly RejectionCase[],
 ): Promise<ScenarioResult> {
-  const edge = (await world.getTensorEdge()).url;
+  const edge = (await system.getTensorEdge()).url;
   const reached: ScenarioResult[] = [];
-  for (const url of [edge, world.region.url]) {
+  for (const url of [edge, system.region.url]) {
     reached.push(
       await expectRejections(url, cases, async () => {
         const reply = await sendRequest(url, { path: MATMUL, body: request([input()]) });
@@ -264,11 +264,11 @@ function withFloatOutputs({ body, jsonBytes }: SpecialNumberRequest) {
 }
 
 /** Sends and receives numbers that JSON cannot represent, in JSON and in bytes. */
-async function runSpecialNumbers(world: FaultSystem): Promise<ScenarioResult> {
+async function runSpecialNumbers(system: FaultSystem): Promise<ScenarioResult> {
   const findings = createProblemCollector();
   const expected = /"data":\["NaN","Infinity","-Infinity",-0(\.0)?,1\.5\]/g;
   let cases = 0;
-  for (const url of [(await world.getTensorEdge()).url, world.region.url]) {
+  for (const url of [(await system.getTensorEdge()).url, system.region.url]) {
     for (const request of createSpecialNumberRequests()) {
       cases++;
       const reply = await sendRequest(url, { path: IDENTITY, ...withFloatOutputs(request) });
@@ -287,13 +287,13 @@ export const invalidTensors: readonly Scenario[] = [
     group: "shapes",
     name: "shapes, datatypes and names at edge and region",
     expected: "400 with the reason",
-    run: (world) => runAtEdgeAndRegion(world, shapes),
+    run: (system) => runAtEdgeAndRegion(system, shapes),
   },
   {
     group: "JSON and lengths",
     name: "JSON, header lengths and binary data at edge and region",
     expected: "400, alive, quick",
-    run: (world) => runAtEdgeAndRegion(world, [...json, ...strings]),
+    run: (system) => runAtEdgeAndRegion(system, [...json, ...strings]),
   },
   {
     group: "NaN, Inf, -0",

@@ -73,7 +73,7 @@ export const modelNames: readonly Scenario[] = [
     group: "model names",
     name: "in paths of edge and region",
     expected: "400 or 404",
-    async run(world) {
+    async run(system) {
       const atEdge = cases([
         [(name) => `/v1/models/${name}/predict`, PREDICT],
         [(name) => `/v2/models/${name}/infer`, INPUTS],
@@ -82,17 +82,17 @@ export const modelNames: readonly Scenario[] = [
         [(name) => `/v2/models/${name}/infer`, INPUTS],
         [(name) => `/v2/repository/models/${name}/load`, "{}"],
       ]);
-      const s3 = world.proxies.s3;
+      const s3 = system.proxies.s3;
       s3.clearHistory();
       const fine = async () => undefined;
       const reached = mergeResults([
-        await expectRejections(world.edge.url, atEdge, fine),
-        await expectRejections(world.region.url, atRegion, fine),
+        await expectRejections(system.edge.url, atEdge, fine),
+        await expectRejections(system.region.url, atRegion, fine),
       ]);
       // Names in a body, which no path rule looks at.
       const named = await Promise.all(
         ["../intent", "intent/../intent", "\u0000", "a".repeat(256)].map((model) =>
-          sendRequest(world.edge.url, {
+          sendRequest(system.edge.url, {
             path: "/v1/embeddings",
             body: JSON.stringify({ model, input: "x" }),
           }),
@@ -108,8 +108,8 @@ export const modelNames: readonly Scenario[] = [
         ),
         ...strayed.map(({ path }) => `the store received a request for ${path}`),
         ...[
-          await findEdgeProblem(world.edge.url),
-          await findRegionProblem(world.region.url),
+          await findEdgeProblem(system.edge.url),
+          await findRegionProblem(system.region.url),
         ].flatMap((wrong) => wrong ?? []),
       ];
       return { figures: { ...reached.figures, storeReads: s3.receivedRequests.length }, problems };

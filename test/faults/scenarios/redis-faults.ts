@@ -56,7 +56,7 @@ async function measureLatencies(
 
 /** An edge for each, whose breaker knows nothing yet. */
 async function runFailingRedis(
-  world: FaultSystem,
+  system: FaultSystem,
   { samples }: ScenarioSize,
 ): Promise<ScenarioResult> {
   const findings = createProblemCollector();
@@ -69,7 +69,7 @@ async function runFailingRedis(
     callsToRedisMax: 0,
   };
   for (const [how, fault] of Object.entries(faults)) {
-    const edge = await world.startEdge(L2_ONLY);
+    const edge = await system.startEdge(L2_ONLY);
     const check =
       (when: string) => (label: string | undefined, reply: Parameters<typeof formatReply>[0]) => {
         figures.requests++;
@@ -77,14 +77,14 @@ async function runFailingRedis(
       };
     await measureLatencies(edge.url, Math.ceil(samples / 4), check("without a fault"));
     const without = await measureLatencies(edge.url, samples, check("without a fault"));
-    world.proxies.redis.clearHistory();
-    world.proxies.redis.fault = fault;
+    system.proxies.redis.clearHistory();
+    system.proxies.redis.fault = fault;
     const withFault = await measureLatencies(edge.url, samples, check(how));
     figures.callsToRedisMax = Math.max(
       figures.callsToRedisMax,
-      world.proxies.redis.receivedRequests.length,
+      system.proxies.redis.receivedRequests.length,
     );
-    world.clearFaults();
+    system.clearFaults();
     const added = (share: number) =>
       Math.max(0, quantile(withFault, share) - quantile(without, share));
     for (const share of samples < SAMPLES_FOR_P99 ? [0.5, 0.9] : [0.5, 0.9, 0.99]) {
@@ -107,11 +107,11 @@ const RECOVERED_WITHIN_MS = 60_000;
 
 /** While Redis hangs, one request in a while waits for the time-out, and no other. */
 async function runHangingRedis(
-  world: FaultSystem,
+  system: FaultSystem,
   { samples }: ScenarioSize,
 ): Promise<ScenarioResult> {
   const findings = createProblemCollector();
-  const edge = await world.startEdge(L2_ONLY);
+  const edge = await system.startEdge(L2_ONLY);
   try {
     const known = `${OUT_OF_SCOPE_SAMPLE.text} before`;
     const isFound = async () =>
@@ -120,18 +120,18 @@ async function runHangingRedis(
       (await waitUntil(isFound, RECOVERED_WITHIN_MS)) !== undefined,
       () => "L2 did not answer before Redis hung",
     );
-    world.proxies.redis.clearHistory();
-    world.proxies.redis.fault = { kind: "hangs" };
+    system.proxies.redis.clearHistory();
+    system.proxies.redis.fault = { kind: "hangs" };
     const times = await measureLatencies(edge.url, 3 * samples, (label, reply) =>
       findings.check(label === CONFIDENT_SAMPLE.label, () => `hanging: ${formatReply(reply)}`),
     );
-    const calls = world.proxies.redis.receivedRequests.length;
+    const calls = system.proxies.redis.receivedRequests.length;
     const waited = times.filter((ms) => ms >= TIMEOUT_MS).length;
     findings.check(
       calls <= times.length / 10,
       () => `Redis was asked ${calls} times by ${times.length} requests`,
     );
-    world.clearFaults();
+    system.clearFaults();
     const recoveredMs = await waitUntil(isFound, RECOVERED_WITHIN_MS);
     findings.check(recoveredMs !== undefined, () => "L2 did not answer again after Redis had hung");
     return {
@@ -179,19 +179,19 @@ const poisons: Readonly<Record<string, (value: string) => string>> = {
   "a megabyte": () => base64("x".repeat(1_000_000)),
 };
 
-async function runPoisonedValues(world: FaultSystem): Promise<ScenarioResult> {
+async function runPoisonedValues(system: FaultSystem): Promise<ScenarioResult> {
   const findings = createProblemCollector();
-  const edge = await world.startEdge({ ...L2_ONLY, EDGETIER_REDIS_TIMEOUT_MS: "1000" });
+  const edge = await system.startEdge({ ...L2_ONLY, EDGETIER_REDIS_TIMEOUT_MS: "1000" });
   let changed = 0;
   try {
     for (const [what, poison] of Object.entries(poisons)) {
       const text = `${OUT_OF_SCOPE_SAMPLE.text} ${what}`;
-      const before = new Set(keysOf(await runRedisCommand(world, "KEYS", "*")));
+      const before = new Set(keysOf(await runRedisCommand(system, "KEYS", "*")));
       const first = await predict(edge.url, text, { cache: "use" });
       let key: string | undefined;
       const written = await waitUntil(
         async () =>
-          (key = keysOf(await runRedisCommand(world, "KEYS", "*")).find(
+          (key = keysOf(await runRedisCommand(system, "KEYS", "*")).find(
             (one) => !before.has(one),
           )) !== undefined,
         10_000,
@@ -199,10 +199,10 @@ async function runPoisonedValues(world: FaultSystem): Promise<ScenarioResult> {
       if (!findings.check(written !== undefined, () => `${what}: nothing was written to L2`))
         continue;
       await runRedisCommand(
-        world,
+        system,
         "SET",
         key ?? "",
-        poison(String(await runRedisCommand(world, "GET", key ?? ""))),
+        poison(String(await runRedisCommand(system, "GET", key ?? ""))),
       );
       changed++;
       const again = await predict(edge.url, text, { cache: "use" });

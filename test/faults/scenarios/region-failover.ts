@@ -27,12 +27,12 @@ interface TwoRegions {
 }
 
 async function withTwoRegions(
-  world: FaultSystem,
+  system: FaultSystem,
   work: (two: TwoRegions) => Promise<ScenarioResult>,
 ): Promise<ScenarioResult> {
   const regions = [
-    await world.startRegion({}, ["intent"]),
-    await world.startRegion({}, ["intent"]),
+    await system.startRegion({}, ["intent"]),
+    await system.startRegion({}, ["intent"]),
   ] as const;
   const proxies = [
     await startFaultProxy(regions[0].url),
@@ -47,7 +47,7 @@ async function withTwoRegions(
     url,
     place: places[index],
   }));
-  const edge = await world.startEdge({
+  const edge = await system.startEdge({
     EDGETIER_REGION_URL: undefined,
     EDGETIER_REGIONS: JSON.stringify(list),
   });
@@ -151,8 +151,11 @@ async function checkRecovery({ edge, failing, other, how, findings, figures }: F
   );
 }
 
-async function runFailover(world: FaultSystem, { samples }: ScenarioSize): Promise<ScenarioResult> {
-  return await withTwoRegions(world, async ({ edge, proxies }) => {
+async function runFailover(
+  system: FaultSystem,
+  { samples }: ScenarioSize,
+): Promise<ScenarioResult> {
+  return await withTwoRegions(system, async ({ edge, proxies }) => {
     const findings = createProblemCollector();
     const figures: FailoverFigures = {
       faults: 0,
@@ -187,10 +190,10 @@ const countCalls = (proxies: TwoRegions["proxies"]) =>
 
 /** Extra calls are hedges and retries: beyond one call a request. */
 async function runHedgingLoad(
-  world: FaultSystem,
+  system: FaultSystem,
   { samples }: ScenarioSize,
 ): Promise<ScenarioResult> {
-  return await withTwoRegions(world, async ({ edge, proxies }) => {
+  return await withTwoRegions(system, async ({ edge, proxies }) => {
     const findings = createProblemCollector();
     const figures: Record<string, number> = {};
     const count = Math.max(200, samples);

@@ -41,7 +41,7 @@ interface FailingRegionFigures {
 }
 
 interface FailingRegionStep {
-  readonly world: FaultSystem;
+  readonly system: FaultSystem;
   readonly edge: string;
   readonly how: string;
   readonly requests: number;
@@ -77,18 +77,18 @@ async function checkDegradedAnswers(step: FailingRegionStep): Promise<void> {
 }
 
 async function runRegionFault(step: FailingRegionStep, fault: Fault): Promise<void> {
-  const { world, edge, how, findings, figures } = step;
+  const { system, edge, how, findings, figures } = step;
   const isRegionBack = async () =>
     (await predict(edge, OUT_OF_SCOPE_SAMPLE.text)).output?.degraded === false;
   findings.check(
     (await waitUntil(isRegionBack, RECOVERED_WITHIN_MS)) !== undefined,
     () => `before ${how} the region did not answer`,
   );
-  world.proxies.region.clearHistory();
-  world.proxies.region.fault = fault;
+  system.proxies.region.clearHistory();
+  system.proxies.region.fault = fault;
   await checkDegradedAnswers(step);
-  figures.callsToRegion += world.proxies.region.receivedRequests.length;
-  world.clearFaults();
+  figures.callsToRegion += system.proxies.region.receivedRequests.length;
+  system.clearFaults();
   const recoveredMs = await waitUntil(isRegionBack, RECOVERED_WITHIN_MS);
   findings.check(
     recoveredMs !== undefined,
@@ -102,11 +102,11 @@ async function runRegionFault(step: FailingRegionStep, fault: Fault): Promise<vo
 }
 
 async function runFailingRegion(
-  world: FaultSystem,
+  system: FaultSystem,
   { samples }: ScenarioSize,
 ): Promise<ScenarioResult> {
   const findings = createProblemCollector();
-  const edge = await world.startEdge();
+  const edge = await system.startEdge();
   const figures: FailingRegionFigures = {
     faults: 0,
     requests: 0,
@@ -118,7 +118,7 @@ async function runFailingRegion(
   const requests = Math.max(8, Math.round(samples / 5));
   try {
     for (const [how, fault] of Object.entries(faults))
-      await runRegionFault({ world, edge: edge.url, how, requests, findings, figures }, fault);
+      await runRegionFault({ system, edge: edge.url, how, requests, findings, figures }, fault);
     return { figures: { ...figures }, problems: findings.problems };
   } finally {
     await edge.stop();
@@ -130,11 +130,11 @@ const SLOWER_TIMES = 50;
 
 /** The deadline hides the slow ones, and so does a second call to the same region. */
 async function runSlowRegion(
-  world: FaultSystem,
+  system: FaultSystem,
   { samples }: ScenarioSize,
 ): Promise<ScenarioResult> {
   const findings = createProblemCollector();
-  const edge = await world.startEdge();
+  const edge = await system.startEdge();
   const count = Math.max(100, samples);
   try {
     const measure = async () => {
@@ -156,19 +156,19 @@ async function runSlowRegion(
     await measure();
     const before = await measure();
     const p50Ms = quantile(before.times, 0.5);
-    world.proxies.region.clearHistory();
-    world.proxies.region.fault = {
+    system.proxies.region.clearHistory();
+    system.proxies.region.fault = {
       kind: "slow",
       delayMs: SLOWER_TIMES * p50Ms,
       share: SLOW_SHARE,
       seed: 4,
     };
     const during = await measure();
-    const slowCalls = world.proxies.region.receivedRequests.filter(
+    const slowCalls = system.proxies.region.receivedRequests.filter(
       ({ isFaulty: faulty }) => faulty,
     ).length;
     findings.check(slowCalls > 0, () => "no call was slow");
-    const extraCalls = world.proxies.region.receivedRequests.length / count - 1;
+    const extraCalls = system.proxies.region.receivedRequests.length / count - 1;
     findings.check(extraCalls <= 0.03 + 2 / count, () => `${extraCalls} more calls than requests`);
     return {
       figures: {

@@ -210,13 +210,13 @@ const bytewiseAttack: BodyAttack = {
 
 /** Some rounds show what the first ones take, and as many again whether it goes on. */
 async function runMemoryGrowth(
-  world: FaultSystem,
+  system: FaultSystem,
   { samples }: ScenarioSize,
   attacks: readonly BodyAttack[],
 ): Promise<ScenarioResult> {
   const findings = createProblemCollector();
-  const edge = await world.startEdge();
-  const region = await world.startRegion({}, ["intent"]);
+  const edge = await system.startEdge();
+  const region = await system.startRegion({}, ["intent"]);
   const figures: Record<string, number> = {};
   const count = Math.min(8, Math.ceil(samples / 40));
   const targets = [
@@ -275,13 +275,13 @@ export const requestBodies: readonly Scenario[] = [
     group: row,
     name: "100 MiB in 100 kB, and one without an end",
     expected: GROWTH,
-    run: (world, size) =>
-      runMemoryGrowth(world, size, [compressedAttack(createZipBomb()), endlessAttack]),
+    run: (system, size) =>
+      runMemoryGrowth(system, size, [compressedAttack(createZipBomb()), endlessAttack]),
   },
   {
     group: row,
     name: "65,537 chunks of a byte",
     expected: GROWTH,
-    run: (world, size) => runMemoryGrowth(world, size, [bytewiseAttack]),
+    run: (system, size) => runMemoryGrowth(system, size, [bytewiseAttack]),
   },
 ];

@@ -215,14 +215,14 @@ async function checkIdle(
 }
 
 async function runSoak(
-  world: FaultSystem,
+  system: FaultSystem,
   { soakRequests, soakMs }: ScenarioSize,
 ): Promise<ScenarioResult> {
   const findings = createProblemCollector();
-  const edge = await world.startEdge();
-  const region = await world.startRegion({}, ["intent"]);
-  const through = world.proxies.region.target;
-  world.proxies.region.target = region.url;
+  const edge = await system.startEdge();
+  const region = await system.startRegion({}, ["intent"]);
+  const through = system.proxies.region.target;
+  system.proxies.region.target = region.url;
   const traffic = createSoakTraffic(edge.url, findings);
   const { figures } = traffic;
   const memory = createMemoryPeaks([edge, region]);
@@ -236,7 +236,7 @@ async function runSoak(
       while (!isOver()) {
         await traffic.sendNext();
         if (figures.requests % LOG_INTERVAL_REQUESTS === 0)
-          world.log(`  ${figures.requests} requests, ${Math.round(100 * progress())} %`);
+          system.log(`  ${figures.requests} requests, ${Math.round(100 * progress())} %`);
         if (figures.requests % MEASURE_EVERY === 0 && progress() >= WARM_SHARE)
           await memory.measure(progress());
       }
@@ -256,7 +256,7 @@ async function runSoak(
       problems: findings.problems,
     };
   } finally {
-    world.proxies.region.target = through;
+    system.proxies.region.target = through;
     await edge.stop();
     await region.stop();
   }

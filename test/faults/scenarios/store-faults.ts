@@ -103,9 +103,9 @@ function check(
   );
 }
 
-async function runFaultsWhilePublishing(world: FaultSystem): Promise<ScenarioResult> {
+async function runFaultsWhilePublishing(system: FaultSystem): Promise<ScenarioResult> {
   const findings = createProblemCollector();
-  const edge = await world.startEdge(variables);
+  const edge = await system.startEdge(variables);
   const figures = {
     faults: 0,
     answers: 0,
@@ -118,8 +118,8 @@ async function runFaultsWhilePublishing(world: FaultSystem): Promise<ScenarioRes
     for (const [how, fault] of Object.entries(faults)) {
       const { version: before = 0, reply } = await predict(edge.url, CONFIDENT_SAMPLE.text);
       if (!findings.check(before > 0, () => `before ${how}: ${formatReply(reply)}`)) continue;
-      world.proxies.s3.fault = fault;
-      const next = await publishNextVersion(world);
+      system.proxies.s3.fault = fault;
+      const next = await publishNextVersion(system);
       for (
         const startedAtMs = performance.now();
         performance.now() - startedAtMs < FAULT_MS;
@@ -132,7 +132,7 @@ async function runFaultsWhilePublishing(world: FaultSystem): Promise<ScenarioRes
           figures.slowestMs = Math.max(figures.slowestMs, Math.round(predicted.reply.durationMs));
         }
       }
-      world.clearFaults();
+      system.clearFaults();
       const recoveredMs = await waitUntil(async () => {
         const { version, output } = await predict(edge.url, CONFIDENT_SAMPLE.text);
         return version === next && output?.label === CONFIDENT_SAMPLE.label;
@@ -163,19 +163,19 @@ async function runFaultsWhilePublishing(world: FaultSystem): Promise<ScenarioRes
 }
 
 /** An edge that has just started has nothing to go on serving. */
-async function runFaultsAtColdStart(world: FaultSystem): Promise<ScenarioResult> {
+async function runFaultsAtColdStart(system: FaultSystem): Promise<ScenarioResult> {
   const findings = createProblemCollector();
   let recoverMaxMs = 0;
   for (const how of AT_COLD_START) {
     const fault = faults[how] ?? { kind: "none" };
-    const edge = await world.startEdge(variables);
-    world.proxies.s3.fault = fault;
+    const edge = await system.startEdge(variables);
+    system.proxies.s3.fault = fault;
     const { reply } = await predict(edge.url, CONFIDENT_SAMPLE.text);
     findings.check(
       reply.status === 503 && hasErrorBody(reply),
       () => `${how} at a cold start: ${formatReply(reply)}`,
     );
-    world.clearFaults();
+    system.clearFaults();
     const recoveredMs = await waitUntil(
       async () =>
         (await predict(edge.url, CONFIDENT_SAMPLE.text)).output?.label === CONFIDENT_SAMPLE.label,
@@ -224,31 +224,31 @@ async function createForgedManifests(
   };
 }
 
-async function moveStableAlias(world: FaultSystem, version: number): Promise<void> {
-  const read = await world.store.readAliases("intent");
-  await world.store.writeAliases("intent", { ...read?.aliases, stable: version }, read?.etag);
+async function moveStableAlias(system: FaultSystem, version: number): Promise<void> {
+  const read = await system.store.readAliases("intent");
+  await system.store.writeAliases("intent", { ...read?.aliases, stable: version }, read?.etag);
 }
 
 const REQUESTS_PER_FORGERY = 8;
 
 /** Stores manifests without a signature, with a foreign signature, or changed after signing. */
-async function runBrokenSignatures(world: FaultSystem): Promise<ScenarioResult> {
+async function runBrokenSignatures(system: FaultSystem): Promise<ScenarioResult> {
   const findings = createProblemCollector();
-  const edge = await world.startEdge(variables);
+  const edge = await system.startEdge(variables);
   let requests = 0;
   try {
     const { version: before = 0 } = await predict(edge.url, CONFIDENT_SAMPLE.text);
-    const manifest = await world.objects.get(storeLayout.manifest("intent", before));
+    const manifest = await system.objects.get(storeLayout.manifest("intent", before));
     const forgeries = await createForgedManifests(await new Response(manifest?.body).text());
     for (const [what, forge] of Object.entries(forgeries)) {
-      const next = ((await world.store.listVersions("intent")).at(-1) ?? 0) + 1;
-      await world.objects.put(
+      const next = ((await system.store.listVersions("intent")).at(-1) ?? 0) + 1;
+      await system.objects.put(
         storeLayout.manifest("intent", next),
         new TextEncoder().encode(await forge(next)),
         { kind: "any" },
         "application/json",
       );
-      await moveStableAlias(world, next);
+      await moveStableAlias(system, next);
       for (let count = 0; count < REQUESTS_PER_FORGERY; count++) {
         const predicted = await predict(edge.url, CONFIDENT_SAMPLE.text);
         check(findings, predicted, CONFIDENT_SAMPLE.label, [before], what);
@@ -260,8 +260,8 @@ async function runBrokenSignatures(world: FaultSystem): Promise<ScenarioResult> 
         direct.reply.status === 503 && hasErrorBody(direct.reply),
         () => `${what}, requested by its version: ${formatReply(direct.reply)}`,
       );
-      await moveStableAlias(world, before);
-      await world.objects.delete(storeLayout.manifest("intent", next));
+      await moveStableAlias(system, before);
+      await system.objects.delete(storeLayout.manifest("intent", next));
     }
     return {
       figures: { manifests: Object.keys(forgeries).length, requests },

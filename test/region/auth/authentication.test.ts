@@ -1,4 +1,4 @@
-// Who may ask a region, by its settings.
+// Access to a region, by its settings for keys and open paths.
 import { describe, expect, it } from "vitest";
 import { createAuthentication } from "../../../functions/region/authentication.ts";
 import { readRegionSettings } from "../../../functions/region/settings.ts";
@@ -14,31 +14,34 @@ const s3 = {
 
 async function createConfiguredAuthentication(variables: object) {
   const events: object[] = [];
-  const gate = await createAuthentication(readRegionSettings({ ...s3, ...variables }), (event) =>
-    events.push(event),
+  const authentication = await createAuthentication(
+    readRegionSettings({ ...s3, ...variables }),
+    (event) => events.push(event),
   );
-  const { app } = createRegionFixture(gate === undefined ? {} : { authentication: gate });
+  const { app } = createRegionFixture(authentication === undefined ? {} : { authentication });
   const statusOf = async (path: string) => (await app.request(path)).status;
   return {
     events,
-    statuses: [
-      await statusOf("/v2"),
-      await statusOf("/v2/health/live"),
-      await statusOf("/v2/health/ready"),
-    ],
+    statuses: {
+      metadata: await statusOf("/v2"),
+      live: await statusOf("/v2/health/live"),
+      ready: await statusOf("/v2/health/ready"),
+    },
   };
 }
 
-describe("without keys", () => {
-  it("everyone may, which it says where others can reach it", async () => {
+const everythingOpen = { metadata: 200, live: 200, ready: 200 };
+
+describe("a region without keys", () => {
+  it("admits every request, and logs a warning on a host that others can reach", async () => {
     expect(await createConfiguredAuthentication({})).toEqual({
       events: [],
-      statuses: [200, 200, 200],
+      statuses: everythingOpen,
     });
     for (const host of ["0.0.0.0", "::", "10.0.0.7"])
       expect(await createConfiguredAuthentication({ EDGETIER_REGION_HOST: host })).toMatchObject({
         events: [{ event: "open_to_everyone", host }],
-        statuses: [200, 200, 200],
+        statuses: everythingOpen,
       });
     for (const host of ["127.0.0.1", "::1", "localhost"])
       expect((await createConfiguredAuthentication({ EDGETIER_REGION_HOST: host })).events).toEqual(
@@ -47,7 +50,7 @@ describe("without keys", () => {
   });
 });
 
-describe("with keys", () => {
+describe("a region with keys", () => {
   const keys = {
     EDGETIER_REGION_HOST: "0.0.0.0",
     EDGETIER_REGION_KEYS: [generateRegionKey("a"), generateRegionKey("b")]
@@ -55,14 +58,14 @@ describe("with keys", () => {
       .join(),
   };
 
-  it("those who have one may, and health is for all; it names the keys, and no secret", async () => {
+  it("requires signatures except for health, and logs the ids of its keys but no secret", async () => {
     expect(await createConfiguredAuthentication(keys)).toEqual({
       events: [{ event: "signatures_required", keys: ["a", "b"] }],
-      statuses: [401, 200, 200],
+      statuses: { metadata: 401, live: 200, ready: 200 },
     });
   });
 
-  it("health is for all as far as it is said to be", async () => {
+  it("opens only the health paths that its settings list", async () => {
     expect(
       (
         await createConfiguredAuthentication({
@@ -70,10 +73,10 @@ describe("with keys", () => {
           EDGETIER_REGION_OPEN_PATHS: "/v2/health/live",
         })
       ).statuses,
-    ).toEqual([401, 200, 401]);
+    ).toEqual({ metadata: 401, live: 200, ready: 401 });
     expect(
       (await createConfiguredAuthentication({ ...keys, EDGETIER_REGION_OPEN_PATHS: "none" }))
         .statuses,
-    ).toEqual([401, 401, 401]);
+    ).toEqual({ metadata: 401, live: 401, ready: 401 });
   });
 });

@@ -1,4 +1,4 @@
-// The snapshot is restored in the first request.
+// Restores the snapshot in the first request.
 import type { NamedTensors } from "../../../../src/core/tensor.ts";
 import type { Session } from "../../../../src/runtime/runtime.ts";
 import { restore, run } from "./restore.ts";

@@ -1,4 +1,4 @@
-// The inputs of this isolate's requests, by seed.
+// Inputs of this isolate's requests, by seed.
 import { env } from "cloudflare:workers";
 import { createInput } from "cold:input";
 

@@ -1,4 +1,4 @@
-// Inputs of models/intent: gram ids of a query.
+// Creates inputs of models/intent: n-gram IDs of a query.
 import features from "../../../../models/intent/artifacts/edge-features.json" with { type: "json" };
 import type { NamedTensors } from "../../../../src/core/tensor.ts";
 import { createNgramHasher } from "../../../../src/tasks/text/hashed-ngrams.ts";

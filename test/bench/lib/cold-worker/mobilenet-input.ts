@@ -1,4 +1,4 @@
-// Inputs of the benchmarks' MobileNetV1: an image of noise.
+// Creates inputs of the benchmarks' MobileNetV1: images of noise.
 import type { NamedTensors } from "../../../../src/core/tensor.ts";
 import { createRandom } from "../random.ts";
 

@@ -1,4 +1,4 @@
-// The snapshot is restored, and the session warmed up, before there is any request: as in the project's own Worker.
+// Restores the snapshot and warms the session up at module scope, before any request, like the project's own Worker.
 import facts from "cold:facts";
 import image from "cold:image.bin";
 import type { NamedTensors } from "../../../../src/core/tensor.ts";

@@ -1,17 +1,17 @@
 // Modules that bundle-cold-workers.ts substitutes for one model and one startup kind.
 
 declare module "cloudflare:workers" {
-  /** The seeds of the isolate's inputs, separated by commas. */
+  /** Comma-separated seeds of the isolate's inputs. */
   export const env: { readonly SEEDS: string };
 }
 
 declare module "cold:input" {
-  /** Another input of the model for each seed. */
+  /** Creates a different input of the model for each seed. */
   export const createInput: (seed: number) => import("../../../../src/core/tensor.ts").NamedTensors;
 }
 
 declare module "cold:session" {
-  /** One inference; the first one opens the session, unless that has been done at module scope. */
+  /** Runs one inference. The first one opens the session, unless module scope has opened it. */
   export const runLogits: (
     input: import("../../../../src/core/tensor.ts").NamedTensors,
   ) => Promise<Float32Array>;
@@ -33,7 +33,7 @@ declare module "cold:glue.mjs" {
   export default factory;
 }
 
-/** How engine and snapshot belong together; as in a deployment. */
+/** Facts that match engine and snapshot, like in a deployment. */
 declare module "cold:facts" {
   type Facts = {
     readonly source: string;

@@ -1,4 +1,4 @@
-// The bundled engine, and the snapshot restored into it.
+// Restores the snapshot into the bundled engine.
 import facts from "cold:facts";
 import glue from "cold:glue.mjs";
 import image from "cold:image.bin";

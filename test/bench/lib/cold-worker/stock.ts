@@ -1,4 +1,4 @@
-// onnxruntime-web as it is used: `InferenceSession.create` in the first request.
+// Stock onnxruntime-web: calls `InferenceSession.create` in the first request.
 //
 // The stock package does not run in workerd, which compiles no WebAssembly from bytes, has no shared memory and
 // does not wait on atomics. Therefore the compiled engine is passed in, on a memory that is not
@@ -22,7 +22,7 @@ Reflect.set(
 );
 Reflect.set(Atomics, "waitAsync", undefined);
 env.wasm.numThreads = 1;
-env.wasm.wasmBinary = new ArrayBuffer(1); // nobody reads it
+env.wasm.wasmBinary = new ArrayBuffer(1); // required, but never read
 
 let session: InferenceSession | undefined;
 

@@ -1,5 +1,5 @@
-// The Worker whose cold start is measured: the same for every model and every way of starting, which bundle-cold-workers.ts puts in.
-// Inputs are made before the session and before any request, so that no request is charged for them.
+// Measured Worker of the cold start benchmark. bundle-cold-workers.ts substitutes the model and the startup kind.
+// Inputs are created before the session and before any request, so that no latency contains them.
 import { inputs } from "./inputs.ts";
 import { runLogits } from "cold:session";
 
