@@ -1,4 +1,5 @@
 // HTTP interface of the region: correct responses, Triton's statuses, and rejection of every invalid request.
+// The file is long because all its requests share one region, which must report none of them as a server failure.
 import { gzipSync } from "node:zlib";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
@@ -61,43 +62,63 @@ const badModelOrVersion: [title: string, rejection: Rejection][] = [
       path: "/v2/models/mood/versions/nobody/infer",
       init: goodRequest(),
       status: 404,
-      code: "?",
+      code: "alias_not_found",
       values: /"nobody"/,
     },
   ],
   [
     "version 0",
-    { path: "/v2/models/mood/versions/0/infer", init: goodRequest(), status: 400, code: "?" },
+    {
+      path: "/v2/models/mood/versions/0/infer",
+      init: goodRequest(),
+      status: 400,
+      code: "invalid_model_name",
+    },
   ],
   [
     "a path as the model name",
-    { path: "/v2/models/..%2f..%2fetc/infer", init: goodRequest(), status: 400, code: "?" },
+    {
+      path: "/v2/models/..%2f..%2fetc/infer",
+      init: goodRequest(),
+      status: 400,
+      code: "model_not_found",
+    },
   ],
   [
     "NUL as the model name",
-    { path: "/v2/models/%00/infer", init: goodRequest(), status: 400, code: "?" },
+    { path: "/v2/models/%00/infer", init: goodRequest(), status: 400, code: "model_not_found" },
   ],
   [
     "a broken escape as the model name",
-    { path: "/v2/models/%zz/infer", init: goodRequest(), status: 400, code: "?" },
+    { path: "/v2/models/%zz/infer", init: goodRequest(), status: 400, code: "model_not_found" },
   ],
   [
     "a model name of 256 characters",
-    { path: `/v2/models/${"a".repeat(256)}/infer`, init: goodRequest(), status: 400, code: "?" },
+    {
+      path: `/v2/models/${"a".repeat(256)}/infer`,
+      init: goodRequest(),
+      status: 400,
+      code: "model_not_found",
+    },
   ],
 ];
 
 const badBodies: [title: string, rejection: Rejection][] = [
   [
     "invalid UTF-8",
-    { init: postRequest(Uint8Array.of(0x22, 0xff, 0x22)), status: 400, code: "?", values: /UTF-8/ },
+    {
+      init: postRequest(Uint8Array.of(0x22, 0xff, 0x22)),
+      status: 400,
+      code: "invalid_utf8",
+      values: /UTF-8/,
+    },
   ],
   [
     "a multipart body",
     {
       init: postRequest("x", { "content-type": "multipart/form-data; boundary=x" }),
       status: 415,
-      code: "?",
+      code: "unsupported_media_type",
       values: /multipart/,
     },
   ],
@@ -106,7 +127,7 @@ const badBodies: [title: string, rejection: Rejection][] = [
     {
       init: postRequest(createTextBody([""]).padEnd(4_097), { "content-length": "4097" }),
       status: 413,
-      code: "?",
+      code: "body_too_large",
       values: /4096/,
     },
   ],
@@ -115,7 +136,7 @@ const badBodies: [title: string, rejection: Rejection][] = [
     {
       init: postRequest(createTextBody([""]).padEnd(4_097)),
       status: 413,
-      code: "?",
+      code: "body_too_large",
       values: /4096/,
     },
   ],
@@ -124,27 +145,36 @@ const badBodies: [title: string, rejection: Rejection][] = [
     {
       init: postRequest(gzipSync(Buffer.alloc(10_000_000)), { "content-encoding": "gzip" }),
       status: 413,
-      code: "?",
+      code: "body_too_large",
       values: /4096/,
     },
   ],
   [
     "invalid gzip",
-    { init: postRequest("not gzip", { "content-encoding": "gzip" }), status: 400, code: "?" },
+    {
+      init: postRequest("not gzip", { "content-encoding": "gzip" }),
+      status: 400,
+      code: "invalid_request",
+    },
   ],
 ];
 
 const badInputs: [title: string, rejection: Rejection][] = [
   [
     "a duplicate input",
-    { init: postRequest(inputsBody(text, text)), status: 400, code: "?", values: /'input'/ },
+    {
+      init: postRequest(inputsBody(text, text)),
+      status: 400,
+      code: "invalid_tensor",
+      values: /'input'/,
+    },
   ],
   [
     "a second input",
     {
       init: postRequest(inputsBody(text, { ...text, name: "more" })),
       status: 400,
-      code: "?",
+      code: "invalid_tensor",
       values: /more/,
     },
   ],
@@ -153,7 +183,7 @@ const badInputs: [title: string, rejection: Rejection][] = [
     {
       init: postRequest(inputsBody({ ...text, shape: [0], data: [] })),
       status: 400,
-      code: "?",
+      code: "invalid_tensor",
       values: /\[0\]/,
     },
   ],
@@ -162,7 +192,7 @@ const badInputs: [title: string, rejection: Rejection][] = [
     {
       init: postRequest(inputsBody({ ...text, shape: [1, 2], data: ["a", "b"] })),
       status: 400,
-      code: "?",
+      code: "invalid_tensor",
       values: /\[1, 2\]/,
     },
   ],
@@ -171,7 +201,7 @@ const badInputs: [title: string, rejection: Rejection][] = [
     {
       init: postRequest(inputsBody({ ...text, shape: [] })),
       status: 400,
-      code: "?",
+      code: "invalid_tensor",
       values: /\[\]/,
     },
   ],
@@ -180,20 +210,25 @@ const badInputs: [title: string, rejection: Rejection][] = [
     {
       init: postRequest(createTextBody(["a", "b", "c", "d", "e"])),
       status: 413,
-      code: "?",
+      code: "too_many_inputs",
       values: /\b5\b.*\b4\b/,
     },
   ],
   [
     "an empty text",
-    { init: postRequest(createTextBody(["good", " "])), status: 400, code: "?", values: /\b1\b/ },
+    {
+      init: postRequest(createTextBody(["good", " "])),
+      status: 400,
+      code: "empty_text",
+      values: /\b1\b/,
+    },
   ],
   [
     "a text that is too long",
     {
       init: postRequest(createTextBody(["x".repeat(65)])),
       status: 413,
-      code: "?",
+      code: "input_too_large",
       values: /\b65\b.*\b64\b/,
     },
   ],
@@ -202,7 +237,7 @@ const badInputs: [title: string, rejection: Rejection][] = [
     {
       init: postRequest(createTextBody(["good"], { parameters: { tier: "light" } })),
       status: 400,
-      code: "?",
+      code: "no_such_tier",
       values: /"light".*heavy/,
     },
   ],
@@ -211,7 +246,7 @@ const badInputs: [title: string, rejection: Rejection][] = [
     {
       init: postRequest(createTextBody(["good"], { parameters: { tier: "x".repeat(3_000) } })),
       status: 400,
-      code: "?",
+      code: "no_such_tier",
     },
   ],
 ];
@@ -292,7 +327,9 @@ describe("the infer route with binary data", () => {
       },
     ]);
   });
+});
 
+describe("the infer route with classes and raw requests", () => {
   it("returns the classes of a tensor model with its labels", async () => {
     const graph = int8MatMulGraph(await readFixture("int8-matmul.onnx"));
     await publishTensorModel(region.store, "matmul", graph, {
@@ -330,7 +367,7 @@ describe("the infer route with binary data", () => {
   });
 });
 
-describe("the infer route by alias, version and tier", () => {
+describe("the infer route with options", () => {
   it("selects the model by alias, version and tier", async () => {
     const servedBy = async (path: string, rest = {}) => {
       const { body } = await call(path, postRequest(createTextBody(["good"], rest)));

@@ -111,7 +111,7 @@ describe("the body limit", () => {
   });
 });
 
-describe("the body limit, to the byte", () => {
+describe("the body limit of each encoding", () => {
   it("accepts bodies up to it and rejects one byte more: plain, chunked and compressed", async () => {
     const limit = 65_536;
     const binary = (bytes: number) => ({

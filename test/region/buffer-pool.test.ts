@@ -1,17 +1,18 @@
+// Buffer pool: reuse of released buffers by size, within a bound.
 import { expect, it } from "vitest";
 import { createBufferPool } from "../../src/region/server/buffer-pool.ts";
 
-it("gives a buffer again only for its size, and only when it was given back", () => {
+it("reuses a buffer only for its size, and only after its release", () => {
   const pool = createBufferPool();
-  const [one, two] = [pool.acquire(8), pool.acquire(8)];
-  expect(two).not.toBe(one);
-  pool.release(one);
+  const [first, second] = [pool.acquire(8), pool.acquire(8)];
+  expect(second).not.toBe(first);
+  pool.release(first);
   expect(pool.acquire(16)).toHaveProperty("byteLength", 16);
-  expect(pool.acquire(8)).toBe(one);
-  expect(pool.acquire(8)).not.toBe(one);
+  expect(pool.acquire(8)).toBe(first);
+  expect(pool.acquire(8)).not.toBe(first);
 });
 
-it("keeps no more than its bound: the size that was not used for longest goes first", () => {
+it("evicts the least recently used size above its bound", () => {
   const pool = createBufferPool(40);
   const [small, middle, large] = [pool.acquire(8), pool.acquire(16), pool.acquire(24)];
   [small, middle, large].forEach((buffer) => pool.release(buffer));

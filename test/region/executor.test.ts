@@ -1,4 +1,4 @@
-// The executor contract over each of its modes.
+// Executor contract, for each batching mode.
 import { createExecutor } from "../../src/region/server/batching/create-executor.ts";
 import { executorContract } from "../contract/executor.ts";
 

@@ -1,4 +1,4 @@
-// A model that takes images, in a region: files in, as BYTES elements, and logits out.
+// Image models in a region: image files as BYTES elements in, logits out.
 import { beforeAll, describe, expect, it } from "vitest";
 import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
 import { publishColorModel } from "../support/color-model.ts";
@@ -25,7 +25,7 @@ const infer = async (...inputs: readonly Uint8Array[]) =>
   });
 
 describe("images in a region", () => {
-  it("are decoded there, each a row", async () => {
+  it("are decoded into one row each", async () => {
     const { logits } = await infer(RED, BLUE, RED);
     expect(logits?.shape).toEqual([3, 3]);
     const scores =
@@ -36,14 +36,14 @@ describe("images in a region", () => {
     expect(scores[2]).toEqual(scores[0]);
   });
 
-  it("are refused with what is wrong, and the next is answered", async () => {
+  it("are rejected with the status of the fault, and the next request is answered", async () => {
     await expect(infer(RED, BLUE.slice(0, 60))).rejects.toMatchObject({
       code: "region_refused",
-      detail: expect.stringMatching(/status 400.*Input 1 cannot be read as an image/),
+      detail: expect.stringMatching(/\b400\b.*\b1\b/),
     });
     await expect(infer(new TextEncoder().encode("GIF89a"))).rejects.toMatchObject({
       code: "region_refused",
-      detail: expect.stringMatching(/status 415.*a GIF/),
+      detail: expect.stringMatching(/\b415\b.*GIF/),
     });
     expect((await infer(RED)).logits?.shape).toEqual([1, 3]);
   });

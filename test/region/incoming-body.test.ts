@@ -1,4 +1,4 @@
-// Large request bodies on a real port: their buffers are used again, and never by a request that they are not of.
+// Large request bodies on a real port: their buffers are reused, and never shared by two requests.
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -25,8 +25,8 @@ const PATH = "/v2/models/echo/infer";
 const createValues = (value: number): NamedTensors => ({
   x: { datatype: "INT64", shape: [COUNT], data: new BigInt64Array(COUNT).fill(BigInt(value)) },
 });
-/** With an id of `value` characters, the tensor begins at any offset. */
-const requestOf = (value: number) =>
+/** Creates a request whose id has `value` characters, so that its tensor starts at any offset. */
+const createRequest = (value: number) =>
   encodeInferRequest(
     {
       id: "i".repeat(value),
@@ -63,7 +63,7 @@ async function startServer(runtime = createNativeRuntime({ intraOpThreads: 1 }))
 }
 
 async function inferEcho(value: number): Promise<readonly bigint[]> {
-  const message = requestOf(value);
+  const message = createRequest(value);
   const response = await fetch(`${server.url}${PATH}`, {
     method: "POST",
     headers: toMessageHeaders(message),
@@ -78,9 +78,9 @@ async function inferEcho(value: number): Promise<readonly bigint[]> {
   return data instanceof BigInt64Array ? [...new Set(data)] : [];
 }
 
-/** Sends a part of a request, and leaves. */
+/** Sends a part of a request, and disconnects. */
 async function disconnectEarly(value: number, bytes: number): Promise<void> {
-  const { body, jsonBytes } = requestOf(value);
+  const { body, jsonBytes } = createRequest(value);
   const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
   await once(socket, "connect");
   socket.write(
@@ -99,20 +99,20 @@ afterEach(async () => {
 describe("a body", () => {
   beforeEach(() => startServer());
 
-  it("comes back as it was, beside others and after them, wherever its tensor begins", async () => {
+  it("is echoed unchanged, concurrently with others and after them, at any tensor offset", async () => {
     const all = Array.from({ length: 24 }, (_, value) => value);
     for (let round = 0; round < 3; round++)
       expect(await Promise.all(all.map(inferEcho))).toEqual(all.map((value) => [BigInt(value)]));
   });
 
-  it("that breaks off costs the next ones nothing", async () => {
+  it("that is truncated does not affect the next ones", async () => {
     await inferEcho(1);
     await disconnectEarly(2, 30_000);
     expect(await Promise.all([3, 4].map(inferEcho))).toEqual([[3n], [4n]]);
     expect(region.failures).toEqual([]);
   });
 
-  it("over the limit is refused before it is read", async () => {
+  it("above the limit is rejected before it is read", async () => {
     const response = await fetch(`${server.url}${PATH}`, {
       method: "POST",
       body: new Uint8Array(200_001),
@@ -121,8 +121,8 @@ describe("a body", () => {
     await response.body?.cancel();
   });
 
-  it("in chunks is read, too", async () => {
-    const { body, jsonBytes } = requestOf(5);
+  it("in chunks is accepted", async () => {
+    const { body, jsonBytes } = createRequest(5);
     const chunks = new ReadableStream({
       start: (controller) => (
         controller.enqueue(body.subarray(0, 100)),
@@ -141,9 +141,9 @@ describe("a body", () => {
   });
 });
 
-it("keeps its buffer while its run reads it, although its client has left", async () => {
+it("keeps the buffer of a request while its run reads it, although the client has disconnected", async () => {
   const held = Promise.withResolvers<void>();
-  const begun = Promise.withResolvers<NamedTensors>();
+  const started = Promise.withResolvers<NamedTensors>();
   const { runtime } = createCountingRuntime();
   await startServer({
     name: "holding",
@@ -153,7 +153,7 @@ it("keeps its buffer while its run reads it, although its client has left", asyn
         ...session,
         async run(inputs) {
           if (inputs["x"]?.data[0] === 7n) {
-            begun.resolve(inputs);
+            started.resolve(inputs);
             await held.promise;
           }
           return await session.run(inputs);
@@ -161,20 +161,20 @@ it("keeps its buffer while its run reads it, although its client has left", asyn
       };
     },
   });
-  const left = new AbortController();
-  const message = requestOf(7);
-  const asking = fetch(`${server.url}${PATH}`, {
+  const client = new AbortController();
+  const message = createRequest(7);
+  const pending = fetch(`${server.url}${PATH}`, {
     method: "POST",
     headers: toMessageHeaders(message),
     body: message.body,
-    signal: left.signal,
+    signal: client.signal,
   });
-  const outcome = Promise.allSettled([asking]);
-  const { x } = await begun.promise;
-  left.abort();
+  const outcome = Promise.allSettled([pending]);
+  const { x } = await started.promise;
+  client.abort();
   expect(await outcome).toMatchObject([{ status: "rejected" }]);
   await expect.poll(() => region.lifecycle.inFlight).toBe(0);
-  const next = inferEcho(8); // waits for the run before it
+  const next = inferEcho(8); // Waits for the previous run.
   await expect.poll(() => region.lifecycle.inFlight).toBe(1);
   held.resolve();
   expect(await next).toEqual([8n]);

@@ -1,4 +1,4 @@
-// The infer route: room before work, work that nobody wants any more, and who is told how it ended.
+// Infer route: admission before the body is read, cancelled and expired requests, and the report of every outcome.
 import { regionServerErrors } from "../../src/region/server/errors.ts";
 import { coreErrors } from "../../src/core/common-errors.ts";
 import { nativeErrors } from "../../src/runtime/native/errors.ts";
@@ -21,13 +21,13 @@ import {
 const infer = "/v2/models/mood/infer";
 const clock = new ManualClock(1_000);
 let outcomes: InferOutcome[];
-let answers: RegionResponseEvent[];
+let responses: RegionResponseEvent[];
 
 async function startRegion(options: RegionFixtureOptions = {}): Promise<RegionFixture> {
   const region = createRegionFixture({
     clock,
     onOutcome: (outcome) => outcomes.push(outcome),
-    onResponse: (answer) => answers.push(answer),
+    onResponse: (response) => responses.push(response),
     ...options,
   });
   await publishMoodModel(region.store);
@@ -38,17 +38,17 @@ async function startRegion(options: RegionFixtureOptions = {}): Promise<RegionFi
 
 beforeEach(() => {
   outcomes = [];
-  answers = [];
+  responses = [];
 });
 
-/** A body whose end comes when the test says so. */
+/** Request body that ends when the test calls `end`. */
 function createManualBody(text: string) {
   const { promise: end, resolve } = Promise.withResolvers<void>();
-  let isAsked = false;
+  let isRead = false;
   const body = new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        isAsked = true;
+        isRead = true;
         await end;
         controller.enqueue(new TextEncoder().encode(text));
         controller.close();
@@ -57,7 +57,7 @@ function createManualBody(text: string) {
     { highWaterMark: 0 },
   );
   const init: RequestInit & { duplex: "half" } = { method: "POST", body, duplex: "half" };
-  return { init, end: resolve, isAsked: () => isAsked };
+  return { init, end: resolve, isRead: () => isRead };
 }
 
 const flushEventLoop = () => new Promise((resolve) => setImmediate(resolve));
@@ -66,51 +66,59 @@ const createStubExecutor = (execute: Executor["execute"]): Executor => ({
   execute,
 });
 
-describe("a request", () => {
-  it("takes a permit before its body is read, and gives it back however it ends", async () => {
-    let taken = 0;
+describe("the admission of an infer request", () => {
+  it("acquires a permit before the body is read, and releases it after every outcome", async () => {
+    let permitsInUse = 0;
     const permits = {
       utilization: 0,
       acquire() {
-        if (taken === 2) throw regionServerErrors.queueFull(2);
-        taken++;
-        return () => void taken--;
+        if (permitsInUse === 2) throw regionServerErrors.queueFull(2);
+        permitsInUse++;
+        return () => void permitsInUse--;
       },
     };
-    const { app, lifecycle } = await startRegion({ concurrencyLimiter: permits });
+    const { app, lifecycle, errorCodes } = await startRegion({ concurrencyLimiter: permits });
     const held = [createManualBody(createTextBody(["good"])), createManualBody("{")];
     const first = held.map(({ init }) => app.request(infer, init));
     await flushEventLoop();
-    const refused = createManualBody(createTextBody(["bad"]));
-    const response = await app.request(infer, refused.init);
-    expect([response.status, response.headers.get("retry-after"), await response.json()]).toEqual([
-      503,
-      "1",
-      { error: expect.stringMatching(/^Exceeds maximum queue size/) },
-    ]);
-    expect([refused.isAsked(), lifecycle.inFlight]).toEqual([false, 2]);
+    const rejected = createManualBody(createTextBody(["bad"]));
+    const response = await app.request(infer, rejected.init);
+    expect({
+      status: response.status,
+      code: errorCodes.at(-1),
+      retryAfter: response.headers.get("retry-after"),
+    }).toEqual({ status: 503, code: "queue_full", retryAfter: "1" });
+    expect({ isRead: rejected.isRead(), inFlight: lifecycle.inFlight }).toEqual({
+      isRead: false,
+      inFlight: 2,
+    });
     for (const { end } of held) end();
     expect((await Promise.all(first)).map(({ status }) => status)).toEqual([200, 400]);
     expect((await app.request("/v2/models/other/infer", postRequest("{}"))).status).toBe(400);
-    expect([taken, lifecycle.inFlight]).toEqual([0, 0]);
+    expect({ permitsInUse, inFlight: lifecycle.inFlight }).toEqual({
+      permitsInUse: 0,
+      inFlight: 0,
+    });
   });
+});
 
-  it("whose deadline passes while it is read never reaches the model", async () => {
-    const { app } = await startRegion();
+describe("an infer request", () => {
+  it("never reaches the model if its deadline passes while its body is read", async () => {
+    const { app, errorCodes } = await startRegion();
     const body = createManualBody(createTextBody(["good"]));
     const pending = app.request(infer, { ...body.init, headers: { "x-deadline-ms": "50" } });
     await flushEventLoop();
     clock.advance(50);
     body.end();
     const response = await pending;
-    expect([response.status, await response.json()]).toEqual([
-      503,
-      { error: expect.stringMatching(/^Request timeout expired/) },
-    ]);
+    expect({ status: response.status, code: errorCodes.at(-1) }).toEqual({
+      status: 503,
+      code: "request_expired",
+    });
     expect(outcomes).toEqual([]);
   });
 
-  it("whose client leaves while it is read never reaches the model", async () => {
+  it("never reaches the model if its client disconnects while its body is read", async () => {
     const { app } = await startRegion();
     const client = new AbortController();
     const body = createManualBody(createTextBody(["good"]));
@@ -125,24 +133,26 @@ describe("a request", () => {
   });
 
   it.each(["0", "-5", "soon", "600001", "1.5"])(
-    "is refused with a deadline of %s",
+    "is rejected with a deadline of %s",
     async (deadline) => {
-      const { app } = await startRegion();
+      const { app, errorCodes } = await startRegion();
       const response = await app.request(
         infer,
         postRequest(createTextBody(["good"]), { "x-deadline-ms": deadline }),
       );
-      expect([response.status, await response.json()]).toEqual([
-        400,
-        { error: expect.stringContaining("deadline") },
-      ]);
+      expect({ status: response.status, code: errorCodes.at(-1) }).toEqual({
+        status: 400,
+        code: "invalid_deadline",
+      });
     },
   );
+});
 
-  it("goes to the executor with what is known of it: whose it is, priority, the sooner of its limits, the model's batching", async () => {
-    const works: ExecutionRequest[] = [];
+describe("an infer request in the executor", () => {
+  it("has its tier, priority, the earlier of its time limits, and the batching of the model", async () => {
+    const requests: ExecutionRequest[] = [];
     const executor = createStubExecutor(
-      (work) => (works.push(work), work.session.run(work.inputs)),
+      (request) => (requests.push(request), request.session.run(request.inputs)),
     );
     const region = createRegionFixture({ clock, executor });
     const serving = { batching: { mode: "fixed", maxBatchRows: 4 } } as const;
@@ -157,33 +167,36 @@ describe("a request", () => {
         parameters: { priority: 2, timeout },
         inputs: [{ name: "x", shape: [1, 3], datatype: "UINT8", data: [1, 2, 3] }],
       });
-    const ask = (timeout: number) =>
+    const inferWithTimeout = (timeout: number) =>
       region.app.request(
         "/v2/models/matmul/infer",
         postRequest(body(timeout), { "x-deadline-ms": "70" }),
       );
-    expect([(await ask(40_000)).status, (await ask(90_000)).status]).toEqual([200, 200]);
+    expect((await inferWithTimeout(40_000)).status).toBe(200);
+    expect((await inferWithTimeout(90_000)).status).toBe(200);
     const common = {
       tier: { model: "matmul", version: 1, tier: "region" },
       priority: 2,
       maxLatencyMs: 1_000,
       batching: expect.objectContaining(serving.batching),
     };
-    expect(works).toEqual(
+    expect(requests).toEqual(
       [40, 70].map((ms) => expect.objectContaining({ ...common, expiresAtMs: clock.now() + ms })),
     );
   });
+});
 
+describe("the report of an infer request", () => {
   it.each([
     ["is answered", undefined, undefined],
     ["finds the queue full", regionServerErrors.queueFull(1), "REJECTED"],
     ["waited too long", regionServerErrors.requestExpired(), "REJECTED"],
     ["has lost its client", coreErrors.requestCancelled(), "CANCELED"],
-    ["breaks the runtime", coreErrors.sessionFailed("broken"), "BACKEND"],
-    ["loses its worker", nativeErrors.sessionLost("by SIGKILL"), "BACKEND"],
-    ["meets a worker that is being replaced", nativeErrors.sessionBeingReplaced(), "BACKEND"],
-    ["meets a mistake of ours", new TypeError("broken"), "OTHER"],
-  ])("that %s is told of once, with how it ended", async (_what, error, failure) => {
+    ["fails in the runtime", coreErrors.sessionFailed("broken"), "BACKEND"],
+    ["loses its session worker", nativeErrors.sessionLost("by SIGKILL"), "BACKEND"],
+    ["reaches a worker that is being replaced", nativeErrors.sessionBeingReplaced(), "BACKEND"],
+    ["causes an internal error", new TypeError("broken"), "OTHER"],
+  ])("is sent once, with its outcome, if the request %s", async (_title, error, failure) => {
     const executor = createStubExecutor(async (work) => {
       clock.advance(7);
       if (error !== undefined) throw error;
@@ -200,7 +213,7 @@ describe("a request", () => {
         failure,
       },
     ]);
-    expect(answers).toEqual([
+    expect(responses).toEqual([
       {
         action: "infer",
         status: response.status,
@@ -210,8 +223,10 @@ describe("a request", () => {
       },
     ]);
   });
+});
 
-  it("that is wrong is no failure of the model's", async () => {
+describe("the report of other requests", () => {
+  it("contains no model failure if the request is invalid", async () => {
     const { app } = await startRegion();
     for (const body of [
       createTextBody([" "]),
@@ -220,12 +235,12 @@ describe("a request", () => {
     ])
       await app.request(infer, postRequest(body));
     expect(outcomes).toEqual([]);
-    expect(answers.map(({ action, status }) => [action, status])).toEqual(
-      Array.from({ length: 3 }, () => ["infer", 400]),
+    expect(responses).toMatchObject(
+      Array.from({ length: 3 }, () => ({ action: "infer", status: 400 })),
     );
   });
 
-  it("is told of by what it is for, never by its path", async () => {
+  it("names the action, never the path", async () => {
     const { app } = await startRegion();
     for (const path of [
       "/v2",
@@ -237,20 +252,20 @@ describe("a request", () => {
     ])
       await app.request(path);
     await app.request("/v2/health/live", { method: "DELETE" });
-    expect(answers.map(({ action, status }) => [action, status])).toEqual([
-      ["metadata", 200],
-      ["model_metadata", 200],
-      ["config", 200],
-      ["stats", 200],
-      ["other", 404],
-      ["other", 404],
-      ["live", 405],
+    expect(responses).toMatchObject([
+      { action: "metadata", status: 200 },
+      { action: "model_metadata", status: 200 },
+      { action: "config", status: 200 },
+      { action: "stats", status: 200 },
+      { action: "other", status: 404 },
+      { action: "other", status: 404 },
+      { action: "live", status: 405 },
     ]);
   });
 });
 
 describe("a raw binary request", () => {
-  it("is read as the model's one input, or as the task's", async () => {
+  it("is read as the single input of the model, or as the task input", async () => {
     const region = await startRegion();
     await publishTensorModel(
       region.store,
@@ -259,19 +274,20 @@ describe("a raw binary request", () => {
       { places: ["region"] },
     );
     const raw = { "inference-header-content-length": "0" };
-    const answers = await Promise.all([
+    const rawResponses = await Promise.all([
       region.app.request("/v2/models/matmul/infer", postRequest(Uint8Array.of(1, 2, 3), raw)),
       region.app.request(infer, postRequest("good", raw)),
     ]);
-    const shapes = answers.map(async (response) => {
+    const outputs = rawResponses.map(async (response) => {
       const length = Number(response.headers.get("inference-header-content-length"));
       const bytes = new Uint8Array(await response.arrayBuffer());
       const [output] = JSON.parse(new TextDecoder().decode(bytes.subarray(0, length))).outputs;
-      return [output.name, output.datatype, output.shape, bytes.byteLength - length];
+      const { name, datatype, shape } = output;
+      return { name, datatype, shape, bytes: bytes.byteLength - length };
     });
-    expect(await Promise.all(shapes)).toEqual([
-      ["y", "INT32", [1, 2], 8],
-      ["logits", "FP32", [1, 2], 8],
+    expect(await Promise.all(outputs)).toEqual([
+      { name: "y", datatype: "INT32", shape: [1, 2], bytes: 8 },
+      { name: "logits", datatype: "FP32", shape: [1, 2], bytes: 8 },
     ]);
   });
 });

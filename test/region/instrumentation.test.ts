@@ -1,4 +1,4 @@
-// What the region tells of itself when it is used: statistics and metrics, over HTTP, from real runs.
+// Instrumentation of the region: statistics and metrics over HTTP, from real runs.
 import { beforeEach, describe, expect, it } from "vitest";
 import {
   createInstrumentation,
@@ -21,9 +21,9 @@ let log: object[];
 beforeEach(async () => {
   log = [];
   observers = createInstrumentation({ clock: systemClock, log: (event) => log.push(event) });
-  const { statistics, metrics, onOutcome, onResponse: onAnswer, onRun } = observers;
+  const { statistics, metrics, onOutcome, onResponse, onRun } = observers;
   const executor = createExecutor({ onRun });
-  region = createRegionFixture({ executor, statistics, metrics, onOutcome, onResponse: onAnswer });
+  region = createRegionFixture({ executor, statistics, metrics, onOutcome, onResponse });
   observers.registerGauges({
     executor,
     repository: region.repository,
@@ -35,7 +35,7 @@ beforeEach(async () => {
   forwardEvents();
 });
 
-/** Those of the repository since the last time. */
+/** Forwards the events of the repository since the last call. */
 function forwardEvents(): void {
   for (const event of region.events.splice(0)) observers.onRepositoryEvent(event);
 }
@@ -47,12 +47,14 @@ const readStatistics = async (path = "/v2/models/mood/versions/1/stats") =>
 async function readSample(series: string): Promise<number | undefined> {
   const response = await region.app.request("/metrics");
   expect(response.headers.get("content-type")).toMatch(/^text\/plain; version=0\.0\.4/);
-  const line = (await response.text()).split("\n").find((one) => one.startsWith(`${series} `));
+  const line = (await response.text())
+    .split("\n")
+    .find((sample) => sample.startsWith(`${series} `));
   return line === undefined ? undefined : Number(line.slice(series.length));
 }
 
-describe("a region that is used", () => {
-  it("counts requests, rows and runs in its statistics, and how long they took", async () => {
+describe("the statistics of a region", () => {
+  it("count requests, rows and runs, and their durations", async () => {
     const startedMs = Date.now();
     expect(
       await Promise.all([
@@ -107,8 +109,10 @@ describe("a region that is used", () => {
       ),
     ).toBe(counts.execution_count);
   });
+});
 
-  it("gives them for a version, for a model, for all", async () => {
+describe("the statistics routes", () => {
+  it("report a version, a model, or all models", async () => {
     await publishMoodModel(region.store, { version: 2 });
     await publishMoodModel(region.store, { model: "other" });
     for (const path of [
@@ -129,16 +133,18 @@ describe("a region that is used", () => {
     expect(await names("/v2/models/mood/versions/2/stats")).toEqual(["mood@2: 1"]);
     expect(await names("/v2/models/mood/versions/stable/stats")).toEqual(["mood@1: 1"]);
   });
+});
 
-  it("counts the same in its metrics, and tells what is so now", async () => {
+describe("the metrics of a region", () => {
+  it("agree with the statistics, and expose the current state", async () => {
     await Promise.all([inferTexts("good", "bad"), inferTexts("good"), inferTexts(" ")]);
-    const of = '{model="mood",version="1"}';
-    expect([
-      await readSample(`nv_inference_request_success${of}`),
-      await readSample(`nv_inference_count${of}`),
-      await readSample(`nv_inference_pending_request_count${of}`),
-    ]).toEqual([2, 3, 0]);
-    expect(await readSample(`nv_inference_exec_count${of}`)).toBe(
+    const labels = '{model="mood",version="1"}';
+    expect({
+      successes: await readSample(`nv_inference_request_success${labels}`),
+      rows: await readSample(`nv_inference_count${labels}`),
+      pending: await readSample(`nv_inference_pending_request_count${labels}`),
+    }).toEqual({ successes: 2, rows: 3, pending: 0 });
+    expect(await readSample(`nv_inference_exec_count${labels}`)).toBe(
       (await readStatistics())[0].execution_count,
     );
     expect(
@@ -159,12 +165,14 @@ describe("a region that is used", () => {
     expect(
       await readSample('edgetier_region_batch_rows_sum{model="mood",version="1",tier="heavy"}'),
     ).toBe(3);
-    expect(await readSample(`edgetier_region_model_bytes${of}`)).toBeGreaterThan(0);
+    expect(await readSample(`edgetier_region_model_bytes${labels}`)).toBeGreaterThan(0);
     expect(await readSample('edgetier_region_state{state="serving"}')).toBe(1);
     expect(await readSample("edgetier_region_requests_in_flight")).toBe(0);
   });
+});
 
-  it("counts what is refused after it was taken", async () => {
+describe("the metrics after rejections, unloads and unknown names", () => {
+  it("count requests that are rejected after they were accepted", async () => {
     const late = await region.app.request(
       "/v2/models/mood/infer",
       postRequest(createTextBody(["good"], { parameters: { timeout: 1 } })),
@@ -176,7 +184,7 @@ describe("a region that is used", () => {
     expect((await readStatistics())[0].inference_stats.fail.count).toBe(1);
   });
 
-  it("begins anew with a model that was unloaded, and goes on after a load of what is loaded", async () => {
+  it("restart at 0 after an unload, and continue after a load of a loaded model", async () => {
     await inferTexts("good");
     await region.repository.load("mood");
     forwardEvents();
@@ -193,7 +201,7 @@ describe("a region that is used", () => {
     expect(await readSample('edgetier_region_model_unloads_total{model="mood"}')).toBe(1);
   });
 
-  it("makes no series of what a client has invented", async () => {
+  it("have no series for names that clients invent", async () => {
     for (const path of [
       "/v2/models/invented/infer",
       "/v2/models/mood/versions/987654/infer",
@@ -205,8 +213,10 @@ describe("a region that is used", () => {
     forwardEvents();
     expect(await (await region.app.request("/metrics")).text()).not.toMatch(/invented|987654/);
   });
+});
 
-  it("logs what the repository tells", () => {
+describe("the log of a region", () => {
+  it("contains the repository events", () => {
     expect(log).toEqual([
       expect.objectContaining({ event: "model_loaded", model: "mood", version: 1 }),
     ]);

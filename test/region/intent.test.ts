@@ -1,4 +1,4 @@
-// The model that comes with EdgeTier, through the region: a text in, the right intent out.
+// Intent model of EdgeTier in a region: texts in, the expected intents out.
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { readProject } from "../../src/toolchain/project.ts";
@@ -8,7 +8,7 @@ import { publishModel } from "../../src/registry/publish.ts";
 import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
 import { createRegionFixture } from "./region-fixture.ts";
 
-it("models/intent recognises plain requests", async () => {
+it("models/intent recognizes plain requests", async () => {
   const source = await readProject(fileURLToPath(new URL("../../models/intent", import.meta.url)));
   const region = createRegionFixture();
   const { version } = await publishModel(region.store, source);
@@ -18,14 +18,14 @@ it("models/intent recognises plain requests", async () => {
   );
   const tier = tiers[0].manifest.id;
 
-  const asked = {
+  const labelByText = {
     "what is the balance of my checking account": "balance",
     "how do you say good morning in spanish": "translate",
     "set an alarm for six thirty tomorrow": "alarm",
     "will it rain in london this weekend": "weather",
     "flip a coin for me please": "flip_coin",
   };
-  const inputs = Object.keys(asked).map((text) => new TextEncoder().encode(text));
+  const inputs = Object.keys(labelByText).map((text) => new TextEncoder().encode(text));
   const client = createInProcessRegionClient(region.app.fetch);
   const { logits } = await client.infer({
     model: "intent",
@@ -38,8 +38,8 @@ it("models/intent recognises plain requests", async () => {
   expect(logits?.shape).toEqual([inputs.length, labels.length]);
   const scores = logits?.datatype === "FP32" ? logits.data : new Float32Array();
   const best = inputs.map((_, row) => {
-    const ofRow = scores.subarray(row * labels.length, (row + 1) * labels.length);
-    return labels[ofRow.indexOf(Math.max(...ofRow))];
+    const rowScores = scores.subarray(row * labels.length, (row + 1) * labels.length);
+    return labels[rowScores.indexOf(Math.max(...rowScores))];
   });
-  expect(best).toEqual(Object.values(asked));
+  expect(best).toEqual(Object.values(labelByText));
 });

@@ -1,4 +1,4 @@
-// The load that the region tells in its answers.
+// Load reports: response headers with the current utilization of the region.
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
 import { parseLoadReport } from "../../src/protocol/load-report.ts";
@@ -15,22 +15,22 @@ async function startRegion() {
   const clock = new ManualClock(1_000_000);
   const region = createRegionFixture({ clock, concurrencyLimiter: createConcurrencyLimiter(4) });
   await publishMoodModel(region.store);
-  const ask = async (format: string, body = createTextBody(["good"])) => {
+  const inferWithReport = async (format: string, body = createTextBody(["good"])) => {
     const { headers, ...rest } = postRequest(body);
     return await region.app.request("/v2/models/mood/versions/1/infer", {
       ...rest,
       headers: { ...headers, ...(format === "" ? {} : { "endpoint-load-metrics-format": format }) },
     });
   };
-  return { ...region, clock, ask };
+  return { ...region, clock, inferWithReport };
 }
 
-describe("a region's load", () => {
-  it("is told to those who ask for it, in the form they ask for", async () => {
-    const { ask } = await startRegion();
+describe("a load report", () => {
+  it("is sent to clients that request it, in the requested format", async () => {
+    const { inferWithReport } = await startRegion();
     const headers = [];
     for (const format of ["text", "json", "", "yaml"])
-      headers.push((await ask(format)).headers.get("endpoint-load-metrics"));
+      headers.push((await inferWithReport(format)).headers.get("endpoint-load-metrics"));
     expect(headers).toEqual([
       "TEXT application_utilization=0, named_metrics.requests_in_flight=0, named_metrics.oldest_queued_ms=0",
       'JSON {"application_utilization":0,"named_metrics":{"requests_in_flight":0,"oldest_queued_ms":0}}',
@@ -39,9 +39,9 @@ describe("a region's load", () => {
     ]);
   });
 
-  it("is that of the moment, and is told in refusals, too", async () => {
-    const { ask, lifecycle, app, clock } = await startRegion();
-    await ask(""); // the session is open
+  it("contains the current load, in rejections too", async () => {
+    const { inferWithReport, lifecycle, app, clock } = await startRegion();
+    await inferWithReport(""); // Opens the session.
     const ends: (() => void)[] = [];
     const hold = () => {
       const body = new ReadableStream({
@@ -53,19 +53,21 @@ describe("a region's load", () => {
     clock.advance(10);
     const held = [hold(), hold(), hold()];
     await expect.poll(() => lifecycle.inFlight).toBe(3);
-    const answered = await ask("text");
-    expect([
-      answered.status,
-      parseLoadReport(answered.headers.get("endpoint-load-metrics")),
-    ]).toMatchObject([200, { utilization: 0.75, requestsInFlight: 3 }]);
+    const response = await inferWithReport("text");
+    expect(response.status).toBe(200);
+    expect(parseLoadReport(response.headers.get("endpoint-load-metrics"))).toMatchObject({
+      utilization: 0.75,
+      requestsInFlight: 3,
+    });
     held.push(hold());
     await expect.poll(() => lifecycle.inFlight).toBe(4);
-    clock.advance(10); // a report is used again for so long
-    const refused = await ask("text");
-    expect([
-      refused.status,
-      parseLoadReport(refused.headers.get("endpoint-load-metrics")),
-    ]).toMatchObject([503, { utilization: 1, requestsInFlight: 4 }]);
+    clock.advance(10); // A report is cached for this long.
+    const rejected = await inferWithReport("text");
+    expect(rejected.status).toBe(503);
+    expect(parseLoadReport(rejected.headers.get("endpoint-load-metrics"))).toMatchObject({
+      utilization: 1,
+      requestsInFlight: 4,
+    });
     for (const end of ends) end();
     await Promise.all(held);
     expect(
@@ -76,13 +78,15 @@ describe("a region's load", () => {
       ).headers.get("endpoint-load-metrics"),
     ).toBeNull();
   });
+});
 
-  it("reaches a client that listens, and is not asked for by others", async () => {
+describe("a load report for a region client", () => {
+  it("reaches a client with a listener, and is not requested by others", async () => {
     const { app } = await startRegion();
-    const asked: (string | null)[] = [];
+    const formats: (string | null)[] = [];
     const client = createInProcessRegionClient(
       (request) => (
-        asked.push(request.headers.get("endpoint-load-metrics-format")),
+        formats.push(request.headers.get("endpoint-load-metrics-format")),
         app.fetch(request)
       ),
     );
@@ -97,9 +101,9 @@ describe("a region's load", () => {
     const loads: unknown[] = [];
     await client.infer(call);
     await client.infer({ ...call, onLoadReport: (load) => loads.push(load) });
-    expect([asked, loads]).toEqual([
-      [null, "text"],
-      [{ utilization: 0, requestsInFlight: 0, oldestQueuedMs: 0 }],
-    ]);
+    expect({ formats, loads }).toEqual({
+      formats: [null, "text"],
+      loads: [{ utilization: 0, requestsInFlight: 0, oldestQueuedMs: 0 }],
+    });
   });
 });

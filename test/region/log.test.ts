@@ -1,4 +1,4 @@
-// The region's log: what each record says, and what none does.
+// Log of the region: fields of each record, redaction of secrets, and the schema.
 import { processErrors } from "../../src/core/process-errors.ts";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
@@ -7,16 +7,16 @@ import { readRegionSettings } from "../../functions/region/settings.ts";
 import { logLevelOf, parseLogRecord } from "../../src/telemetry/log-record.ts";
 
 const SECRET = "s3-secret-3f8a71c2";
-const COLLECTORS = "collectors-key-51c0";
+const COLLECTOR_KEY = "collectors-key-51c0";
 const settings = readRegionSettings({
   EDGETIER_S3_ENDPOINT: "http://s3.test",
   EDGETIER_S3_BUCKET: "models",
   EDGETIER_S3_ACCESS_KEY_ID: "access",
   EDGETIER_S3_SECRET_ACCESS_KEY: SECRET,
-  EDGETIER_OTLP_HEADERS: `authorization=Bearer%20${COLLECTORS},x-tenant=one`,
+  EDGETIER_OTLP_HEADERS: `authorization=Bearer%20${COLLECTOR_KEY},x-tenant=one`,
 });
 
-function logged(event: object): Record<string, unknown> {
+function logEvent(event: object): Record<string, unknown> {
   const lines: string[] = [];
   createLog(settings, (line) => lines.push(line))(event);
   expect(lines).toHaveLength(1);
@@ -24,14 +24,14 @@ function logged(event: object): Record<string, unknown> {
   return JSON.parse(lines[0] ?? "");
 }
 
-describe("a record", () => {
-  it("has its time and level, an error as its text and its cause's, and is by the schema", () => {
+describe("a log record", () => {
+  it("has time and level, the texts of the error and its cause, and matches the schema", () => {
     const error = processErrors.componentFailed(
       "store",
       "it answered nonsense",
       new TypeError("not JSON"),
     );
-    const record = logged({
+    const record = logEvent({
       event: "request_failed",
       requestId: "r-1",
       traceId: "0af7651916cd43dd8448eb211c80319c",
@@ -46,19 +46,19 @@ describe("a record", () => {
     expect(parseLogRecord(record)).toEqual(record);
   });
 
-  it("has none of the deployment's secrets, wherever they come back from", () => {
-    const record = logged({
+  it("has none of the deployment's secrets, even if an error contains them", () => {
+    const record = logEvent({
       event: "store_unavailable",
-      error: new Error(`refused ${SECRET}`, { cause: new Error(`sent Bearer ${COLLECTORS}`) }),
+      error: new Error(`rejected ${SECRET}`, { cause: new Error(`sent Bearer ${COLLECTOR_KEY}`) }),
     });
     expect(JSON.stringify(record)).not.toContain(SECRET);
-    expect(JSON.stringify(record)).not.toContain(COLLECTORS);
+    expect(JSON.stringify(record)).not.toContain(COLLECTOR_KEY);
     expect(record["error"]).toContain("[secret]");
   });
 });
 
-describe("the schema", () => {
-  it("refuses events and fields that it does not know, and a wrong level", () => {
+describe("the log schema", () => {
+  it("rejects unknown events, unknown fields and a wrong level", () => {
     const good = { level: "info", event: "request", status: 200, durationMs: 1, requestId: "r-1" };
     expect(parseLogRecord(good)).toEqual(good);
     for (const bad of [

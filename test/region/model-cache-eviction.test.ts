@@ -1,4 +1,5 @@
 // Memory budget of loaded models: eviction, models in use, and loads that wait for room.
+// The property test at the end needs its own command runner, which makes the file long.
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";

@@ -1,4 +1,4 @@
-// Triton's model configuration of what a region serves, and EdgeTier's part of it.
+// Model configuration route: Triton's fields of a served model, and the `edgetier` part.
 import { beforeEach, describe, expect, it } from "vitest";
 import type { TensorManifest } from "../../src/registry/manifest.ts";
 import {
@@ -33,74 +33,77 @@ async function publishMatMul(serving?: TensorManifest["tiers"][number]["serving"
   });
 }
 
-describe("a model's configuration", () => {
-  it("has Triton's names for what the model takes and how it is served", async () => {
-    await publishMatMul({
-      batching: {
-        mode: "fixed",
-        maxBatchRows: 16,
-        preferredBatchRows: [4, 8],
-        maxQueueDelayUs: 500,
-        queue: {
-          timeoutAction: "delay",
-          defaultTimeoutUs: 2_000,
-          allowTimeoutOverride: false,
-          maxQueueSize: 64,
-          priorityLevels: 2,
-          defaultPriorityLevel: 1,
-        },
-      },
-      graphOptimization: "extended",
-      intraOpThreads: 1,
-      warmup: [
-        {
-          name: "sizes",
-          batchRows: [1, 4],
-          count: 2,
-          inputs: { x: { datatype: "UINT8", shape: [3], data: "random" } },
-        },
-        { name: "default", batchRows: 1, count: 1 },
-      ],
-    });
+const MATMUL_SERVING: TensorManifest["tiers"][number]["serving"] = {
+  batching: {
+    mode: "fixed",
+    maxBatchRows: 16,
+    preferredBatchRows: [4, 8],
+    maxQueueDelayUs: 500,
+    queue: {
+      timeoutAction: "delay",
+      defaultTimeoutUs: 2_000,
+      allowTimeoutOverride: false,
+      maxQueueSize: 64,
+      priorityLevels: 2,
+      defaultPriorityLevel: 1,
+    },
+  },
+  graphOptimization: "extended",
+  intraOpThreads: 1,
+  warmup: [
+    {
+      name: "sizes",
+      batchRows: [1, 4],
+      count: 2,
+      inputs: { x: { datatype: "UINT8", shape: [3], data: "random" } },
+    },
+    { name: "default", batchRows: 1, count: 1 },
+  ],
+};
+const WARMUP_X = { data_type: "TYPE_UINT8", dims: [3], random_data: true };
+const MATMUL_CONFIGURATION = {
+  name: "matmul",
+  platform: "onnxruntime_onnx",
+  backend: "onnxruntime",
+  version_policy: { all: {} },
+  max_batch_size: 16,
+  input: [{ name: "x", data_type: "TYPE_UINT8", dims: [3] }],
+  output: [{ name: "y", data_type: "TYPE_INT32", dims: [2], label_filename: "" }],
+  optimization: {
+    graph: { level: 1 },
+    execution_accelerators: { gpu_execution_accelerator: [], cpu_execution_accelerator: [] },
+  },
+  instance_group: [{ name: "matmul_region", kind: "KIND_CPU", count: 1, gpus: [] }],
+  dynamic_batching: {
+    preferred_batch_size: [4, 8],
+    max_queue_delay_microseconds: 500,
+    preserve_ordering: false,
+    priority_levels: 2,
+    default_priority_level: 1,
+    default_queue_policy: {
+      timeout_action: "DELAY",
+      default_timeout_microseconds: 2_000,
+      allow_timeout_override: false,
+      max_queue_size: 64,
+    },
+    priority_queue_policy: {},
+  },
+  model_warmup: [
+    { name: "sizes", batch_size: 1, count: 2, inputs: { x: WARMUP_X } },
+    { name: "sizes", batch_size: 4, count: 2, inputs: { x: WARMUP_X } },
+    { name: "default", batch_size: 1, count: 1, inputs: {} },
+  ],
+  parameters: { intra_op_thread_count: { string_value: "1" } },
+};
+
+describe("a model configuration", () => {
+  it("has Triton's fields for inputs, outputs and serving", async () => {
+    await publishMatMul(MATMUL_SERVING);
     const { edgetier: _own, ...config } = await readConfiguration("/v2/models/matmul/config");
-    const x = { data_type: "TYPE_UINT8", dims: [3], random_data: true };
-    expect(config).toEqual({
-      name: "matmul",
-      platform: "onnxruntime_onnx",
-      backend: "onnxruntime",
-      version_policy: { all: {} },
-      max_batch_size: 16,
-      input: [{ name: "x", data_type: "TYPE_UINT8", dims: [3] }],
-      output: [{ name: "y", data_type: "TYPE_INT32", dims: [2], label_filename: "" }],
-      optimization: {
-        graph: { level: 1 },
-        execution_accelerators: { gpu_execution_accelerator: [], cpu_execution_accelerator: [] },
-      },
-      instance_group: [{ name: "matmul_region", kind: "KIND_CPU", count: 1, gpus: [] }],
-      dynamic_batching: {
-        preferred_batch_size: [4, 8],
-        max_queue_delay_microseconds: 500,
-        preserve_ordering: false,
-        priority_levels: 2,
-        default_priority_level: 1,
-        default_queue_policy: {
-          timeout_action: "DELAY",
-          default_timeout_microseconds: 2_000,
-          allow_timeout_override: false,
-          max_queue_size: 64,
-        },
-        priority_queue_policy: {},
-      },
-      model_warmup: [
-        { name: "sizes", batch_size: 1, count: 2, inputs: { x } },
-        { name: "sizes", batch_size: 4, count: 2, inputs: { x } },
-        { name: "default", batch_size: 1, count: 1, inputs: {} },
-      ],
-      parameters: { intra_op_thread_count: { string_value: "1" } },
-    });
+    expect(config).toEqual(MATMUL_CONFIGURATION);
   });
 
-  it("says of every tier which provider runs it, and why others do not", async () => {
+  it("reports the provider of every tier, and why others were skipped", async () => {
     await publishMatMul({ executionProviders: [{ name: "cuda", deviceId: 0, precision: "fp32" }] });
     const { edgetier, instance_group, optimization } = await readConfiguration(
       "/v2/models/matmul/versions/1/config",
@@ -136,8 +139,10 @@ describe("a model's configuration", () => {
       { name: "cuda", parameters: { deviceId: "0", precision: "fp32" } },
     ]);
   });
+});
 
-  it("has no batches for a graph whose first dimension is fixed, and no batcher where requests share no runs", async () => {
+describe("the batching, inputs and version policy of a model configuration", () => {
+  it("have no batches for a graph with a fixed first dimension, and no batcher if batching is off", async () => {
     const graph = identityGraph(await readFixture("identity-all.onnx"));
     await publishTensorModel(
       region.store,
@@ -151,22 +156,22 @@ describe("a model's configuration", () => {
     });
     const whole = await readConfiguration("/v2/models/whole/config");
     const alone = await readConfiguration("/v2/models/alone/config");
-    expect([whole.max_batch_size, whole.input[0].dims, whole.output[0].dims]).toEqual([
-      0,
-      [1],
-      [-1],
-    ]);
-    expect([alone.max_batch_size, alone.input[0].dims, "dynamic_batching" in alone]).toEqual([
-      8,
-      [],
-      false,
-    ]);
-    expect(alone.input.map((one: { data_type: string }) => one.data_type)).toEqual(
+    expect({
+      maxBatchSize: whole.max_batch_size,
+      inputDims: whole.input[0].dims,
+      outputDims: whole.output[0].dims,
+    }).toEqual({ maxBatchSize: 0, inputDims: [1], outputDims: [-1] });
+    expect({
+      maxBatchSize: alone.max_batch_size,
+      inputDims: alone.input[0].dims,
+      hasBatcher: "dynamic_batching" in alone,
+    }).toEqual({ maxBatchSize: 8, inputDims: [], hasBatcher: false });
+    expect(alone.input.map((input: { data_type: string }) => input.data_type)).toEqual(
       IDENTITY_DATATYPES.map((datatype) => `TYPE_${datatype}`),
     );
   });
 
-  it("describes a task by its own input, and all its tiers", async () => {
+  it("describe the task input, and all tiers", async () => {
     await publishMoodModel(region.store, {
       tiers: { light: "bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" },
     });
@@ -180,7 +185,7 @@ describe("a model's configuration", () => {
     ["all", { all: {} }],
     [{ latest: 2 }, { latest: { num_versions: 2 } }],
     [{ specific: [1, 3] }, { specific: { versions: [1, 3] } }],
-  ] as const)("has the region's version policy: %j", async (versions, expected) => {
+  ] as const)("contain the version policy of the region: %j", async (versions, expected) => {
     startRegion({ operatorConfig: { allModels: { serving: {}, versionPolicy: versions } } });
     await publishMatMul();
     expect((await readConfiguration("/v2/models/matmul/config")).version_policy).toEqual(expected);

@@ -1,4 +1,5 @@
-// Loading: once, verified, warmed up; a version that cannot be loaded leaves the others serving.
+// Model loading: single-flight, verified and warmed up; a version that cannot be loaded leaves the others serving.
+// The table of faulty versions makes the file long.
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
 import { executionProviderSchema } from "../../src/core/execution-provider.ts";
@@ -20,19 +21,83 @@ const getModel = (region: RegionFixture, ref: string) =>
 const getVersion = async (region: RegionFixture, ref: string) =>
   (await getModel(region, ref)).manifest.version;
 
-/** An object store that is refused from `down()` to `up()`. */
+const connectionError = new Error("connection refused");
+
+/** Object store whose connections fail between `down()` and `up()`. */
 function createFailingStore(): { objects: ObjectStore; down(): void; up(): void } {
   const inner = createMemoryObjectStore();
-  let broken = false;
+  let isDown = false;
   const objects = new Proxy(inner, {
     get: (target, name: keyof ObjectStore) =>
-      broken ? () => Promise.reject(new Error("connection refused")) : target[name],
+      isDown ? () => Promise.reject(connectionError) : target[name],
   });
-  return { objects, down: () => void (broken = true), up: () => void (broken = false) };
+  return { objects, down: () => void (isDown = true), up: () => void (isDown = false) };
 }
 
+const bag = "bag-of-tokens.onnx";
+const faults: [
+  title: string,
+  code: string,
+  detail: RegExp,
+  graph: string,
+  edit: (tier: TextClassificationTier) => void,
+][] = [
+  [
+    "another digest",
+    "artifact_corrupt",
+    /0{12}/,
+    bag,
+    (tier) => (tier.graph = { ...tier.graph, sha256: "0".repeat(64) }),
+  ],
+  [
+    "another size",
+    "artifact_corrupt",
+    /bytes/,
+    bag,
+    (tier) => (tier.graph = { ...tier.graph, size: 1 }),
+  ],
+  [
+    "a graph that is not ONNX",
+    "session_failed",
+    /ONNX Runtime/,
+    bag,
+    (tier) => (tier.graph = tier.preprocessor.artifact),
+  ],
+  [
+    "a preprocessor that is no tokenizer",
+    "preprocessor_invalid",
+    /wordpiece/,
+    bag,
+    (tier) => (tier.preprocessor.artifact = tier.graph),
+  ],
+  [
+    "an output that the graph lacks",
+    "manifest_invalid",
+    /\bscores\b/,
+    bag,
+    (tier) => (tier.outputs = [{ name: "scores", datatype: "FP32", shape: [-1, 2] }]),
+  ],
+  [
+    "an input of another datatype",
+    "manifest_invalid",
+    /input_ids.*INT64.*INT32/,
+    bag,
+    (tier) => (tier.inputs = tier.inputs.map((spec) => ({ ...spec, datatype: "INT32" }))),
+  ],
+  [
+    "a graph that does not match its preprocessor",
+    "warmup_failed",
+    /"default, 1 row"/,
+    "int64-identity.onnx",
+    (tier) => {
+      tier.inputs = [{ name: "x", datatype: "INT64", shape: [-1] }];
+      tier.outputs = [{ name: "y", datatype: "INT64", shape: [-1] }];
+    },
+  ],
+];
+
 describe("a model", () => {
-  it("is loaded when first asked for, warmed up, and once however many ask", async () => {
+  it("is loaded and warmed up once for all concurrent first requests", async () => {
     const { counts, runtime } = createCountingRuntime();
     const region = createRegionFixture({ runtime });
     await publishMoodModel(region.store, {
@@ -58,7 +123,7 @@ describe("a model", () => {
     expect(counts.disposed).toBe(2);
   });
 
-  it("leaves edge tiers to the edge", async () => {
+  it("is loaded without its edge tiers", async () => {
     const region = createRegionFixture();
     await publishMoodModel(region.store, {
       tiers: { small: "bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" },
@@ -69,7 +134,7 @@ describe("a model", () => {
     ]);
   });
 
-  it("that is not there says what is missing", async () => {
+  it("is rejected with a specific code if it, its version, its alias or its region tier is missing", async () => {
     const region = createRegionFixture();
     await publishMoodModel(region.store);
     await publishMoodModel(region.store, {
@@ -82,71 +147,12 @@ describe("a model", () => {
     await expect(getModel(region, "mood")).rejects.toMatchObject({ code: "alias_not_found" });
     await expect(getModel(region, "mood@2")).rejects.toMatchObject({ code: "no_region_tier" });
   });
+});
 
-  const bag = "bag-of-tokens.onnx";
-  const faults: [
-    what: string,
-    code: string,
-    detail: RegExp,
-    graph: string,
-    edit: (tier: TextClassificationTier) => void,
-  ][] = [
-    [
-      "another digest",
-      "artifact_corrupt",
-      /not in the store/,
-      bag,
-      (tier) => (tier.graph = { ...tier.graph, sha256: "0".repeat(64) }),
-    ],
-    [
-      "another size",
-      "artifact_corrupt",
-      /bytes/,
-      bag,
-      (tier) => (tier.graph = { ...tier.graph, size: 1 }),
-    ],
-    [
-      "no ONNX as graph",
-      "session_failed",
-      /ONNX Runtime/,
-      bag,
-      (tier) => (tier.graph = tier.preprocessor.artifact),
-    ],
-    [
-      "no tokenizer as preprocessor",
-      "preprocessor_invalid",
-      /wordpiece/,
-      bag,
-      (tier) => (tier.preprocessor.artifact = tier.graph),
-    ],
-    [
-      "an output that the graph lacks",
-      "manifest_invalid",
-      /no output scores/,
-      bag,
-      (tier) => (tier.outputs = [{ name: "scores", datatype: "FP32", shape: [-1, 2] }]),
-    ],
-    [
-      "an input of another datatype",
-      "manifest_invalid",
-      /input_ids is INT64 in its graph, INT32/,
-      bag,
-      (tier) => (tier.inputs = tier.inputs.map((one) => ({ ...one, datatype: "INT32" }))),
-    ],
-    [
-      "a graph that its preprocessor does not fit",
-      "warmup_failed",
-      /"default, 1 row" .*no such input/,
-      "int64-identity.onnx",
-      (tier) => {
-        tier.inputs = [{ name: "x", datatype: "INT64", shape: [-1] }];
-        tier.outputs = [{ name: "y", datatype: "INT64", shape: [-1] }];
-      },
-    ],
-  ];
+describe("a faulty version", () => {
   it.each(faults)(
-    "with %s is refused, and the version before it goes on serving",
-    async (_what, code, detail, graph, edit) => {
+    "with %s is rejected, and the previous version continues to serve",
+    async (_title, code, detail, graph, edit) => {
       const clock = new ManualClock();
       const region = createRegionFixture({ clock });
       await publishMoodModel(region.store, { version: 1 });
@@ -164,23 +170,25 @@ describe("a model", () => {
       expect(await getVersion(region, "mood@1")).toBe(1);
     },
   );
+});
 
-  it("that could not be loaded is tried again, but not at once", async () => {
+describe("a model that could not be loaded", () => {
+  it("is loaded again after a delay", async () => {
     const clock = new ManualClock();
     const { objects, down, up } = createFailingStore();
     const region = createRegionFixture({ clock, objects });
     await publishMoodModel(region.store);
     down();
-    await expect(getModel(region, "mood@1")).rejects.toThrow("connection refused");
+    await expect(getModel(region, "mood@1")).rejects.toThrow(connectionError);
     up();
     clock.advance(999);
-    await expect(getModel(region, "mood@1")).rejects.toThrow("connection refused");
+    await expect(getModel(region, "mood@1")).rejects.toThrow(connectionError);
     clock.advance(1);
     expect(await getVersion(region, "mood@1")).toBe(1);
     expect(region.events.map((event) => event.event)).toEqual(["model_failed", "model_loaded"]);
   });
 
-  it("that stays broken is tried less and less often, and at once when it is loaded by name", async () => {
+  it("is loaded with exponential backoff, and immediately if it is loaded by name", async () => {
     const clock = new ManualClock();
     const { counts, runtime } = createCountingRuntime();
     const region = createRegionFixture({ clock, runtime });
@@ -188,21 +196,23 @@ describe("a model", () => {
       tiers: { light: "bag-of-tokens.onnx", heavy: "int64-identity.onnx" },
     });
     await region.store.writeAliases("mood", { stable: 1 }, undefined);
-    const tries: number[] = [];
+    const attemptSeconds: number[] = [];
     for (let second = 0; second < 70; second++, clock.advance(1_000)) {
       const before = counts.sessions;
       await expect(getModel(region, "mood")).rejects.toMatchObject({ code: "manifest_invalid" });
-      if (counts.sessions > before) tries.push(second);
+      if (counts.sessions > before) attemptSeconds.push(second);
     }
-    expect(tries).toEqual([0, 1, 3, 7, 15, 31, 63]);
+    expect(attemptSeconds).toEqual([0, 1, 3, 7, 15, 31, 63]);
     const before = counts.sessions;
     await expect(region.repository.load("mood")).rejects.toMatchObject({
       code: "manifest_invalid",
     });
     expect(counts.sessions).toBeGreaterThan(before);
   });
+});
 
-  it("that fails half-way leaves no session behind", async () => {
+describe("a load with faulty artifacts", () => {
+  it("disposes of every session that it has opened", async () => {
     const { counts, runtime } = createCountingRuntime();
     const region = createRegionFixture({ runtime });
     const garbage = (await region.store.writeArtifact(new Uint8Array(99))).ref;
@@ -214,7 +224,7 @@ describe("a model", () => {
     expect(counts).toMatchObject({ sessions: 1, disposed: 1 });
   });
 
-  it("whose stored bytes were changed is never given to the runtime", async () => {
+  it("never passes corrupt bytes to the runtime", async () => {
     const { counts, runtime } = createCountingRuntime();
     const region = createRegionFixture({ runtime });
     const manifest = await publishMoodModel(region.store);
@@ -236,7 +246,7 @@ describe("a model", () => {
 });
 
 describe("a tier's serving configuration", () => {
-  it("goes along with it, merged", async () => {
+  it("is merged from the operator and the manifest", async () => {
     const region = createRegionFixture({
       operatorConfig: {
         models: new Map([["mood", { serving: { batching: { mode: "adaptive" } } }]]),
@@ -254,7 +264,7 @@ describe("a tier's serving configuration", () => {
     expect(tier.providerReports).toEqual([{ name: "cpu", precision: "fp32", state: "used" }]);
   });
 
-  it("for a tier that there is not is reported", async () => {
+  it("is reported if its tier does not exist", async () => {
     const tiers = new Map(["heavy", "heavvy"].map((tier) => [tier, { instances: 1 }]));
     const region = createRegionFixture({
       operatorConfig: { models: new Map([["mood", { serving: {}, tiers }]]) },
@@ -266,7 +276,7 @@ describe("a tier's serving configuration", () => {
     ]);
   });
 
-  it("names execution providers: those that cannot be had are reported, and the CPU serves", async () => {
+  it("lists execution providers: unavailable ones are reported, and the CPU serves", async () => {
     const region = createRegionFixture();
     await publishMoodModel(region.store, {
       edit: (tier) =>
@@ -298,10 +308,10 @@ describe("a tier's serving configuration", () => {
 });
 
 describe("an alias", () => {
-  async function aliased() {
+  async function createAliasedRegion() {
     const clock = new ManualClock();
-    const broken = createFailingStore();
-    const region = createRegionFixture({ clock, objects: broken.objects });
+    const failing = createFailingStore();
+    const region = createRegionFixture({ clock, objects: failing.objects });
     await publishMoodModel(region.store, { version: 1 });
     await publishMoodModel(region.store, { version: 2 });
     const { etag } = await region.store.writeAliases(
@@ -309,11 +319,11 @@ describe("an alias", () => {
       { stable: 1, canary: { version: 2, weight: 0.1 } },
       undefined,
     );
-    return { clock, region, etag, ...broken };
+    return { clock, region, etag, ...failing };
   }
 
-  it("names a version, with or without a weight", async () => {
-    const { region } = await aliased();
+  it("refers to a version, with or without a weight", async () => {
+    const { region } = await createAliasedRegion();
     expect(await getVersion(region, "mood")).toBe(1);
     expect(await getVersion(region, "mood@canary")).toBe(2);
     await expect(getModel(region, "mood@nobody")).rejects.toMatchObject({
@@ -321,23 +331,23 @@ describe("an alias", () => {
     });
   });
 
-  it("goes on to its new version once that is loaded, and serves the old one until then", async () => {
-    const { clock, region, etag } = await aliased();
+  it("serves the old version until the new one is loaded", async () => {
+    const { clock, region, etag } = await createAliasedRegion();
     expect(await getVersion(region, "mood")).toBe(1);
     await region.store.writeAliases("mood", { stable: 2 }, etag);
-    expect(await getVersion(region, "mood")).toBe(1); // believed for five seconds
+    expect(await getVersion(region, "mood")).toBe(1); // Aliases are cached for 5 s.
     clock.advance(5_000);
-    expect(await getVersion(region, "mood")).toBe(1); // this starts the load
+    expect(await getVersion(region, "mood")).toBe(1); // This call starts the load.
     await getModel(region, "mood@2");
     expect(await getVersion(region, "mood")).toBe(2);
   });
 
-  it("is still known while the store is away", async () => {
-    const { clock, region, down } = await aliased();
+  it("stays valid while the store is unavailable", async () => {
+    const { clock, region, down } = await createAliasedRegion();
     expect(await getVersion(region, "mood")).toBe(1);
     down();
     clock.advance(60_000);
     expect(await getVersion(region, "mood")).toBe(1);
-    await expect(getModel(region, "other")).rejects.toThrow("connection refused");
+    await expect(getModel(region, "other")).rejects.toThrow(connectionError);
   });
 });

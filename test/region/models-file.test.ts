@@ -114,8 +114,10 @@ describe("serving configuration", () => {
       instances: 1,
     });
   });
+});
 
-  it("reads warm-up files next to the models file", async () => {
+describe("warm-up files", () => {
+  it("are read from the folder of the models file", async () => {
     await mkdir(join(folder, "samples"), { recursive: true });
     await writeFile(join(folder, "samples/row.bin"), "abc");
     const config = await readContent({

@@ -1,4 +1,5 @@
-// The region server as a process: its settings, its start, and a SIGTERM under load.
+// Region server process: settings, startup, and shutdown by SIGTERM under load.
+// All tests share one S3 server, which makes the file long.
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -12,6 +13,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { createModelStore } from "../../src/registry/object-model-store.ts";
+import { regionServerErrors } from "../../src/region/server/errors.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
 import { postRequest, publishMoodModel, createTextBody } from "./region-fixture.ts";
 
@@ -37,7 +39,7 @@ afterEach(() => {
   for (const child of childProcesses.splice(0)) child.kill("SIGKILL");
 });
 
-/** Starts the server; `output` grows as it writes. */
+/** Starts the server; `events` and `messages` grow while it writes. */
 function startProcess(variables: Readonly<Record<string, string>>) {
   const { endpoint, bucket, accessKeyId, secretAccessKey } = s3.options;
   const child = spawn(process.execPath, [ENTRY], {
@@ -50,7 +52,7 @@ function startProcess(variables: Readonly<Record<string, string>>) {
       EDGETIER_REGION_PORT: "0",
       EDGETIER_REGION_PRELOAD: "mood@1",
       EDGETIER_REGION_THREADS: "1",
-      // So that a server is busy for as long as it has requests:
+      // Keeps a server busy for as long as it has requests.
       EDGETIER_REGION_BATCHING: "off",
       EDGETIER_REGION_SHARED_RUNS: "off",
       ...variables,
@@ -66,16 +68,19 @@ function startProcess(variables: Readonly<Record<string, string>>) {
     child,
     events,
     messages,
-    exit: once(child, "exit") as Promise<[number | null, string | null]>,
+    exit: once(child, "exit").then(([code, signal]: (string | number | null)[]) => ({
+      code,
+      signal,
+    })),
   };
 }
 
 async function startReadyProcess(variables: Readonly<Record<string, string>> = {}) {
   const server = startProcess(variables);
   await expect
-    .poll(() => server.events.find((one) => one["event"] === "listening"), { timeout: 10_000 })
+    .poll(() => server.events.find((event) => event["event"] === "listening"), { timeout: 10_000 })
     .toBeDefined();
-  const url = String(server.events.find((one) => one["event"] === "listening")?.["url"]);
+  const url = String(server.events.find((event) => event["event"] === "listening")?.["url"]);
   const readiness = async () => (await fetch(`${url}/v2/health/ready`)).status;
   await expect.poll(readiness, { timeout: 10_000 }).toBe(200);
   const infer = async (tier: string) =>
@@ -83,7 +88,7 @@ async function startReadyProcess(variables: Readonly<Record<string, string>> = {
       `${url}/v2/models/mood/versions/1/infer`,
       postRequest(createTextBody(["good"], { parameters: { tier } })),
     );
-  const eventsNamed = (name: string) => server.events.filter((one) => one["event"] === name);
+  const eventsNamed = (name: string) => server.events.filter((event) => event["event"] === name);
   return { ...server, url, infer, readiness, eventsNamed };
 }
 
@@ -93,10 +98,10 @@ async function writeModelsFile(content: object): Promise<Record<string, string>>
   return { EDGETIER_REGION_MODELS: path };
 }
 
-describe("started", () => {
-  it("loads its models from S3 before it is ready, and answers", async () => {
+describe("a started server", () => {
+  it("loads its models from S3 before it is ready, and answers requests", async () => {
     const { events, infer } = await startReadyProcess();
-    const names = events.map((one) => String(one["event"]));
+    const names = events.map((event) => String(event["event"]));
     expect(names.filter((name) => !name.startsWith("session_worker"))).toEqual([
       "listening",
       "model_loaded",
@@ -106,7 +111,7 @@ describe("started", () => {
     expect((await response.json()).outputs[0]).toMatchObject({ name: "logits", data: [1, 0] });
   });
 
-  it("serves although a model that it should load is not there", async () => {
+  it("serves if a preloaded model does not exist", async () => {
     const { events, infer } = await startReadyProcess({
       EDGETIER_REGION_PRELOAD: "other@1, mood@1",
     });
@@ -114,48 +119,49 @@ describe("started", () => {
       expect.objectContaining({
         event: "model_failed",
         model: "other",
-        error: expect.stringContaining("unknown model: 'other'"),
+        error: expect.stringContaining("'other'"),
       }),
     );
     expect((await infer("heavy")).status).toBe(200);
   });
 
-  it("with wrong settings names every one of them, and exits with 1", async () => {
+  it("reports every invalid setting, and exits with 1", async () => {
     const { exit, messages, events } = startProcess({
       EDGETIER_S3_ENDPOINT: "s3.local",
       EDGETIER_S3_BUCKET: "",
       EDGETIER_REGION_PORT: "80a",
       EDGETIER_REGION_PRELOAD: "intent,../x",
     });
-    expect(await exit).toEqual([1, null]);
+    expect(await exit).toEqual({ code: 1, signal: null });
     const text = messages.join("\n");
     for (const name of [
       "EDGETIER_S3_ENDPOINT",
       "EDGETIER_S3_BUCKET",
       "EDGETIER_REGION_PORT",
-      'EDGETIER_REGION_PRELOAD: "../x"',
+      '"../x"',
+      "EDGETIER_REGION_PRELOAD",
     ])
       expect(text).toContain(name);
     expect(text).not.toMatch(/ {4}at |\.ts:/);
     expect(events).toEqual([]);
   });
 
-  it("on a port in use says which variable to change, and exits with 1", async () => {
+  it("reports the variable to change if its port is in use, and exits with 1", async () => {
     const other = createServer().listen(0, "127.0.0.1");
     await once(other, "listening");
     const address = other.address();
     const port = typeof address === "object" && address !== null ? address.port : 0;
     const { exit, messages } = startProcess({ EDGETIER_REGION_PORT: `${port}` });
-    expect(await exit).toEqual([1, null]);
-    expect(messages.join("\n")).toBe(
-      `Port ${port} for the region server is in use. Stop what listens there, or choose another: EDGETIER_REGION_PORT=<port>.`,
-    );
+    expect(await exit).toEqual({ code: 1, signal: null });
+    expect(messages).toHaveLength(1);
+    expect(messages[0]).toContain(String(port));
+    expect(messages[0]).toContain("EDGETIER_REGION_PORT=<port>");
     other.close();
   });
 });
 
-describe("with its own configuration of models", () => {
-  it("loads and warms up what it says before it is ready: instances, versions, files", async () => {
+describe("a server with a models file", () => {
+  it("applies instances, versions and warm-up files before it is ready", async () => {
     await writeFile(join(folder, "ids.bin"), new BigInt64Array([4n, 5n]));
     const inputs = {
       input_ids: { datatype: "INT64", shape: [2], data: { file: "ids.bin" } },
@@ -175,7 +181,7 @@ describe("with its own configuration of models", () => {
     expect(eventsNamed("model_loaded")).toEqual([
       expect.objectContaining({ model: "mood", version: 1 }),
     ]);
-    expect(eventsNamed("session_worker_started").map((one) => one["label"])).toEqual([
+    expect(eventsNamed("session_worker_started").map((event) => event["label"])).toEqual([
       "mood@1/heavy",
       "mood@1/heavy",
       "mood@1/slow",
@@ -190,8 +196,10 @@ describe("with its own configuration of models", () => {
         .status,
     ).toBe(404);
   });
+});
 
-  it("is not ready, and says why, with a model whose warm-up fails; it serves the others", async () => {
+describe("a server with a faulty models file", () => {
+  it("reports a model whose warm-up fails, and serves the others", async () => {
     const mood = {
       tiers: {
         heavy: {
@@ -209,14 +217,14 @@ describe("with its own configuration of models", () => {
       expect.objectContaining({
         model: "mood",
         version: 1,
-        error: expect.stringContaining('"odd one, 1 row" of tier heavy'),
+        error: expect.stringMatching(/"odd one, 1 row".*\bheavy\b/),
       }),
     ]);
     expect((await infer("heavy")).status).toBe(503);
     expect((await fetch(`${url}/v2/models/one/versions/1/ready`)).status).toBe(200);
   });
 
-  it("that is wrong names every problem, and exits with 1", async () => {
+  it("reports every problem of an invalid file, and exits with 1", async () => {
     const { exit, messages } = startProcess(
       await writeModelsFile({
         mood: {
@@ -225,7 +233,7 @@ describe("with its own configuration of models", () => {
         },
       }),
     );
-    expect(await exit).toEqual([1, null]);
+    expect(await exit).toEqual({ code: 1, signal: null });
     for (const part of [
       "EDGETIER_REGION_MODELS",
       "models.json",
@@ -237,7 +245,7 @@ describe("with its own configuration of models", () => {
   });
 });
 
-it("computes identical requests at the same time once", async () => {
+it("coalesces identical concurrent requests", async () => {
   const { infer, url } = await startReadyProcess({
     EDGETIER_REGION_SHARED_RUNS: "on",
     EDGETIER_REGION_BATCHING: "fixed",
@@ -251,27 +259,27 @@ it("computes identical requests at the same time once", async () => {
   expect(new Set(answers.map(String)).size).toBe(1);
   const { execution_count: after, inference_stats } = await runs();
   console.log(
-    `64 identical requests at once: ${after - before} runs, ${inference_stats.cache_hit.count} answered by another's`,
+    `64 identical concurrent requests: ${after - before} runs, ${inference_stats.cache_hit.count} coalesced`,
   );
-  expect(after - before).toBeLessThan(8); // those that come when a run has just ended make another
+  expect(after - before).toBeLessThan(8); // Requests that arrive after a run has ended start another run.
   expect(inference_stats.cache_hit.count).toBeGreaterThan(56);
 });
 
-it("looks for new versions by itself, where it is told to", async () => {
+it("polls for new versions if polling is enabled", async () => {
   const store = createModelStore(createS3ObjectStore(s3.options));
   await store.writeAliases("one", { stable: 1 }, undefined);
   const { eventsNamed } = await startReadyProcess({
     EDGETIER_REGION_PRELOAD: "one",
     EDGETIER_REGION_POLL_MS: "200",
   });
-  const versions = () => eventsNamed("model_loaded").map((one) => one["version"]);
+  const versions = () => eventsNamed("model_loaded").map((event) => event["version"]);
   expect(versions()).toEqual([1]);
   await publishMoodModel(store, { model: "one", version: 2 });
   await store.writeAliases("one", { stable: 2 }, (await store.readAliases("one"))?.etag);
   await expect.poll(versions, { timeout: 15_000 }).toEqual([1, 2]);
 });
 
-it("within a budget lets the least recently used model go, with its process, and loads it again", async () => {
+it("evicts the least recently used model and its process to stay within the budget, and loads it again", async () => {
   const first = await startReadyProcess({ EDGETIER_REGION_PRELOAD: "one@1" });
   const bytes = Number(first.eventsNamed("model_loaded")[0]?.["bytes"]);
   first.child.kill("SIGTERM");
@@ -301,10 +309,10 @@ it("within a budget lets the least recently used model go, with its process, and
   expect(eventsNamed("model_evicted")).toEqual([expect.objectContaining({ model: "one" })]);
   await expect.poll(() => isRunning(pid)).toBe(false);
   expect(await infer("one")).toBe(200);
-  expect(eventsNamed("model_evicted").map((one) => one["model"])).toEqual(["one", "two"]);
+  expect(eventsNamed("model_evicted").map((event) => event["model"])).toEqual(["one", "two"]);
 });
 
-/** Sends requests that keep the server busy for a while, all on connections of their own; it has taken them when this resolves. */
+/** Sends slow requests on separate connections; resolves once the server has accepted them all. */
 async function sendConcurrentRequests(url: string, count: number) {
   const sending = Array.from({ length: count }, () => {
     const {
@@ -320,57 +328,57 @@ async function sendConcurrentRequests(url: string, count: number) {
         resolve({ status: incoming.statusCode, outputs: body.outputs });
       },
     );
-    // The server answers with 100 as it begins with a request. What has only been sent may still wait for being accepted
-    // when the server is told to stop: it is then refused, or cut off, and rightly.
-    const taken = once(outgoing, "continue");
+    // The server answers 100 when it starts a request. A request that is only sent may still wait in the accept queue;
+    // a stopping server rightly rejects it or closes its connection.
+    const accepted = once(outgoing, "continue");
     outgoing
       .on("continue", () =>
         outgoing.end(createTextBody(["good"], { parameters: { tier: "slow" } })),
       )
       .on("error", reject);
-    return { answer, taken };
+    return { answer, accepted };
   });
-  await Promise.all(sending.map((one) => one.taken));
-  return sending.map((one) => one.answer);
+  await Promise.all(sending.map(({ accepted }) => accepted));
+  return sending.map(({ answer }) => answer);
 }
 
 describe.each(["SIGTERM", "SIGINT"] as const)("%s under load", (signal) => {
-  it("makes it not ready, answers what it has taken, takes no more, and ends with 0", async () => {
+  it("makes the server not ready, answers accepted requests, rejects new ones, and exits with 0", async () => {
     const { child, exit, infer, readiness, events, url } = await startReadyProcess();
     const busy = await sendConcurrentRequests(url, 12);
     child.kill(signal);
     await expect.poll(readiness, { interval: 5, timeout: 5_000 }).toBe(400);
     await expect
       .poll(async () => (await infer("heavy")).json(), { interval: 5, timeout: 5_000 })
-      .toEqual({ error: expect.stringContaining("shutting down") });
+      .toEqual({ error: regionServerErrors.draining().message });
 
     for (const answer of await Promise.all(busy))
       expect(answer).toMatchObject({ status: 200, outputs: [{ data: [1, 0] }] });
-    expect(await exit).toEqual([0, null]);
+    expect(await exit).toEqual({ code: 0, signal: null });
     expect(events.at(-1)).toMatchObject({ event: "stopped", complete: true });
   });
 });
 
-it("answers what it has taken in batches, too", async () => {
+it("answers accepted requests that are batched before it stops", async () => {
   const { child, exit, url } = await startReadyProcess({ EDGETIER_REGION_BATCHING: "adaptive" });
   const busy = await sendConcurrentRequests(url, 24);
   child.kill("SIGTERM");
   for (const answer of await Promise.all(busy))
     expect(answer).toMatchObject({ status: 200, outputs: [{ data: [1, 0] }] });
-  expect(await exit).toEqual([0, null]);
+  expect(await exit).toEqual({ code: 0, signal: null });
 });
 
-it("work that outlasts the drain is cut off, and the exit code says so", async () => {
+it("aborts work that exceeds the drain timeout, and exits with 1", async () => {
   const { child, exit, url } = await startReadyProcess({ EDGETIER_DRAIN_TIMEOUT_MS: "300" });
   const busy = await sendConcurrentRequests(url, 16);
   child.kill("SIGTERM");
-  expect((await Promise.allSettled(busy)).some((one) => one.status === "rejected")).toBe(true);
-  expect(await exit).toEqual([1, null]);
+  expect((await Promise.allSettled(busy)).some(({ status }) => status === "rejected")).toBe(true);
+  expect(await exit).toEqual({ code: 1, signal: null });
 });
 
-it("idle, a SIGTERM ends it, open connections or not", async () => {
+it("stops at a SIGTERM if it is idle, even with an open connection", async () => {
   const { child, exit, infer } = await startReadyProcess();
-  await (await infer("heavy")).text(); // leaves a connection open
+  await (await infer("heavy")).text(); // Leaves a keep-alive connection open.
   child.kill("SIGTERM");
-  expect(await exit).toEqual([0, null]);
+  expect(await exit).toEqual({ code: 0, signal: null });
 });

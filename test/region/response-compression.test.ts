@@ -1,4 +1,4 @@
-// Answers in the content coding that the client asks for, and the tensors in them as they were.
+// Response compression: content codings by `accept-encoding`, with unchanged tensors.
 import { gunzipSync, inflateSync } from "node:zlib";
 import { beforeAll, describe, expect, it } from "vitest";
 import { decodeInferResponse, encodeInferRequest } from "../../src/protocol/open-inference.ts";
@@ -60,7 +60,7 @@ async function inferEcho(
   };
 }
 
-describe("an answer", () => {
+describe("a response", () => {
   it.each([
     [undefined, "identity"],
     ["gzip", "gzip"],
@@ -78,18 +78,18 @@ describe("an answer", () => {
     ["*;q=0.5, gzip;q=0", "deflate"],
     ["*;q=0", "identity"],
     [";;;, q=1", "identity"],
-  ])("to a client that accepts %s goes as %s", async (acceptEncoding, encoding) => {
-    const answer = await inferEcho(acceptEncoding);
-    expect(answer).toMatchObject({ encoding, vary: "accept-encoding" });
-    expect(answer.rows).toEqual(data);
+  ])("to a client that accepts %s is encoded as %s", async (acceptEncoding, encoding) => {
+    const response = await inferEcho(acceptEncoding);
+    expect(response).toMatchObject({ encoding, vary: "accept-encoding" });
+    expect(response.rows).toEqual(data);
   });
 
-  it("is much smaller for it", async () => {
+  it("is at least three times smaller with gzip", async () => {
     const { bytes, decodedBytes } = await inferEcho("gzip");
     expect(bytes * 3).toBeLessThan(decodedBytes);
   });
 
-  it("of binary tensors tells the length of its JSON as it was before", async () => {
+  it("with binary tensors reports the length of its uncompressed JSON", async () => {
     const [plain, gzip, deflate] = await Promise.all([
       inferEcho(undefined, 80, true),
       inferEcho("gzip", 80, true),
@@ -101,10 +101,10 @@ describe("an answer", () => {
       "deflate",
     ]);
     for (const { rows, decodedBytes } of [plain, gzip, deflate])
-      expect([rows, decodedBytes]).toEqual([data, plain.decodedBytes]);
+      expect({ rows, decodedBytes }).toEqual({ rows: data, decodedBytes: plain.decodedBytes });
   });
 
-  it("that is short goes as it is, and says that it might not", async () => {
+  it("that is short is not compressed, but has `vary`", async () => {
     expect(await inferEcho("gzip", 1)).toMatchObject({
       encoding: "identity",
       vary: "accept-encoding",
@@ -112,11 +112,12 @@ describe("an answer", () => {
     });
   });
 
-  it("that is an error can be read by everyone", async () => {
+  it("with an error is not compressed", async () => {
     const response = await region.app.request(
       "/v2/models/other/infer",
       postRequest("{}", { "accept-encoding": "gzip" }),
     );
-    expect(await response.json()).toEqual({ error: expect.stringContaining("unknown model") });
+    expect(response.status).toBe(400);
+    expect(await response.json()).toEqual({ error: expect.stringContaining("'other'") });
   });
 });

@@ -1,4 +1,4 @@
-// A region goes on from where an edge tier is: by the rest of the tier's graph, which is loaded, warmed up and told of beside it.
+// Resuming region tiers: the region continues an edge tier from its activation, with the remaining part of the graph.
 import { describe, expect, it } from "vitest";
 import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
 import type { BatchRun } from "../../src/region/server/executor.ts";
@@ -30,7 +30,7 @@ async function startRegion(options: RegionFixtureOptions = {}): Promise<RegionFi
 const createClient = (region: RegionFixture) => createInProcessRegionClient(region.app.fetch);
 
 describe("a region tier that resumes", () => {
-  it("gives what the whole graph gives, from the activation, row by row", async () => {
+  it("computes the outputs of the whole graph from the activation, row by row", async () => {
     const client = createClient(await startRegion());
     const { logits } = await client.resume({
       ...call,
@@ -46,7 +46,7 @@ describe("a region tier that resumes", () => {
     ).toEqual([1, 3]);
   });
 
-  it("refuses another shape, another type and another tensor", async () => {
+  it("rejects another shape, another datatype and another tensor", async () => {
     const client = createClient(await startRegion());
     const wrong = [
       { activation: { datatype: "UINT8" as const, shape: [1, 4, 1, 1], data: new Uint8Array(4) } },
@@ -59,15 +59,17 @@ describe("a region tier that resumes", () => {
         detail: expect.stringContaining("400"),
       });
   });
+});
 
-  it("shares runs with others that go on, and not with those that begin", async () => {
+describe("the batching of resumed requests", () => {
+  it("merges resumed requests into one run, separate from requests with inputs", async () => {
     const runs: BatchRun[] = [];
     const executor = createExecutor({
       defaultBatching: { mode: "fixed", maxQueueDelayUs: 50_000, preferredBatchRows: [4] },
       onRun: (run) => runs.push(run),
     });
     const client = createClient(await startRegion({ executor }));
-    await client.infer({ ...call, inputs: [sampleImage("jpeg, grey").file] }); // loads it
+    await client.infer({ ...call, inputs: [sampleImage("jpeg, grey").file] }); // Loads the model.
     runs.length = 0;
     await Promise.all([
       ...[0, 1, 2, 3].map(() =>
@@ -77,22 +79,22 @@ describe("a region tier that resumes", () => {
     ]);
     expect(
       runs
-        .filter(({ tier: of }) => of.tier === "region/edge")
+        .filter(({ tier }) => tier.tier === "region/edge")
         .reduce((sum, { rows }) => sum + rows, 0),
     ).toBe(4);
-    expect(runs.filter(({ tier: of }) => of.tier === "region").map(({ rows }) => rows)).toEqual([
-      1,
-    ]);
+    expect(runs.filter(({ tier }) => tier.tier === "region").map(({ rows }) => rows)).toEqual([1]);
     expect(
       Math.max(
         ...runs
-          .filter(({ tier: of }) => of.tier === "region/edge")
-          .map(({ requestCount: works }) => works),
+          .filter(({ tier }) => tier.tier === "region/edge")
+          .map(({ requestCount }) => requestCount),
       ),
     ).toBeGreaterThan(1);
   });
+});
 
-  it("has both graphs warm before it is ready, and lets both go", async () => {
+describe("the sessions of a region tier that resumes", () => {
+  it("are both warmed up before the model is ready, and both disposed of", async () => {
     const { counts, runtime } = createCountingRuntime();
     const { repository, app } = await startRegion({ runtime });
     expect(
@@ -106,7 +108,7 @@ describe("a region tier that resumes", () => {
     expect(repository.listLoaded()).toEqual([]);
   });
 
-  it("says so in its configuration", async () => {
+  it("are reported in the model configuration", async () => {
     const { app } = await startRegion();
     const configuration: unknown = await (await app.request("/v2/models/staged/config")).json();
     expect(configuration).toMatchObject({
@@ -115,7 +117,7 @@ describe("a region tier that resumes", () => {
   });
 });
 
-it("a region tier that does not resume refuses an activation, as a region does that does not know of it", async () => {
+it("rejects an activation for a tier that does not resume", async () => {
   const region = createRegionFixture();
   await publishColorModel(region.store, { deadlineMs: 10_000 });
   await expect(

@@ -1,6 +1,5 @@
 // Settings of the region; process.test.ts covers those of the object store.
 import { describe, expect, it } from "vitest";
-import type { EdgeTierError } from "../../src/core/errors.ts";
 import { readRegionSettings } from "../../functions/region/settings.ts";
 import { generateRegionKey, formatRegionKey } from "../../src/region/region-keys.ts";
 
@@ -12,23 +11,12 @@ const s3 = {
 };
 const readSettings = (variables: object) => readRegionSettings({ ...s3, ...variables });
 
-/** Expects `invalid_configuration` whose detail contains `problem`. */
-function expectInvalid(variables: object, problem: string | RegExp): EdgeTierError {
-  let thrown: unknown;
-  try {
-    readSettings(variables);
-  } catch (error) {
-    thrown = error;
-  }
-  expect(thrown).toMatchObject({
+/** Matches `invalid_configuration` whose detail names the problem. */
+const invalidConfiguration = (problem: string | RegExp) =>
+  expect.objectContaining({
     code: "invalid_configuration",
-    detail:
-      typeof problem === "string"
-        ? expect.stringContaining(problem)
-        : expect.stringMatching(problem),
+    detail: expect.stringMatching(problem),
   });
-  return thrown as EdgeTierError;
-}
 
 describe("batching settings", () => {
   it("have working defaults", () => {
@@ -56,7 +44,7 @@ describe("batching settings", () => {
       /EDGETIER_REGION_PREFERRED_BATCH_ROWS.*64.*EDGETIER_REGION_MAX_BATCH_ROWS=16/,
     ],
   ])("reject %o", (variables, problem) => {
-    expectInvalid(variables, problem);
+    expect(() => readSettings(variables)).toThrow(invalidConfiguration(problem));
   });
 });
 
@@ -65,7 +53,9 @@ describe("trust settings", () => {
     const key = Buffer.alloc(32, 7).toString("base64");
     expect(readSettings({}).EDGETIER_TRUSTED_KEYS).toBeUndefined();
     expect(readSettings({ EDGETIER_TRUSTED_KEYS: key }).EDGETIER_TRUSTED_KEYS).toHaveLength(1);
-    expectInvalid({ EDGETIER_TRUSTED_KEYS: `${key},` }, "EDGETIER_TRUSTED_KEYS");
+    expect(() => readSettings({ EDGETIER_TRUSTED_KEYS: `${key},` })).toThrow(
+      invalidConfiguration("EDGETIER_TRUSTED_KEYS"),
+    );
   });
 });
 
@@ -92,8 +82,9 @@ describe("authentication settings", () => {
     ["invalid base64", `edge-1:${"-".repeat(44)}`],
     ["a duplicate id", `${text},${text}`],
   ])("reject %s without revealing the secret", (_title, value) => {
-    const error = expectInvalid({ EDGETIER_REGION_KEYS: value }, "EDGETIER_REGION_KEYS");
-    expect(error.message).not.toContain(text.slice(10));
+    const read = () => readSettings({ EDGETIER_REGION_KEYS: value });
+    expect(read).toThrow(invalidConfiguration("EDGETIER_REGION_KEYS"));
+    expect(read).not.toThrow(text.slice(10));
   });
 });
 
@@ -129,11 +120,11 @@ describe("model settings", () => {
   });
 
   it.each([
-    [{ EDGETIER_REGION_PRELOAD: "intent,../x" }, 'EDGETIER_REGION_PRELOAD: "../x"'],
+    [{ EDGETIER_REGION_PRELOAD: "intent,../x" }, /EDGETIER_REGION_PRELOAD.*"\.\.\/x"/],
     [{ EDGETIER_REGION_MODEL_BUDGET_BYTES: "-1" }, "EDGETIER_REGION_MODEL_BUDGET_BYTES"],
     [{ EDGETIER_REGION_ISOLATION: "container" }, "EDGETIER_REGION_ISOLATION"],
     [{ EDGETIER_REGION_INSTANCES: "0" }, "EDGETIER_REGION_INSTANCES"],
   ])("reject %o", (variables, problem) => {
-    expectInvalid(variables, problem);
+    expect(() => readSettings(variables)).toThrow(invalidConfiguration(problem));
   });
 });

@@ -1,13 +1,13 @@
-// Triton's statistics: what counts, by request and by run, and when it is forgotten.
+// Triton's inference statistics: counts and durations per request and per run, and their reset on unload.
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
 import type { BatchRun } from "../../src/region/server/executor.ts";
 import type { InferOutcome } from "../../src/region/server/infer.ts";
 import { createInferenceStatistics } from "../../src/region/server/statistics.ts";
 
-const of = { model: "mood", version: 1, tier: "heavy" };
+const TIER = { model: "mood", version: 1, tier: "heavy" };
 const run = (fields: Partial<BatchRun> = {}): BatchRun => ({
-  tier: of,
+  tier: TIER,
   requestCount: 1,
   rows: 1,
   reason: "idle",
@@ -21,7 +21,7 @@ const run = (fields: Partial<BatchRun> = {}): BatchRun => ({
   ...fields,
 });
 const outcome = (fields: Partial<InferOutcome> = {}): InferOutcome => ({
-  tier: of,
+  tier: TIER,
   durationMs: 20,
   preprocessMs: 0,
   isCoalesced: false,
@@ -31,8 +31,8 @@ const outcome = (fields: Partial<InferOutcome> = {}): InferOutcome => ({
 const ms = (count: number, each: number) => ({ count, ns: each * 1e6 });
 const none = { count: 0, ns: 0 };
 
-describe("statistics", () => {
-  it("are zero for a version that nobody has asked", () => {
+describe("inference statistics", () => {
+  it("are zero for a version without requests", () => {
     expect(createInferenceStatistics(new ManualClock(5)).read("mood", 3)).toEqual({
       name: "mood",
       version: "3",
@@ -54,7 +54,7 @@ describe("statistics", () => {
     });
   });
 
-  it("count rows and runs; a request of a shared run has all of its compute time, a batch size has it once", () => {
+  it("count rows and runs: each request of a shared run has its full compute time, a batch size has it once", () => {
     const clock = new ManualClock(1_000.75);
     const statistics = createInferenceStatistics(clock);
     statistics.recordRun(run({ requestCount: 3, rows: 4, queueTimesMs: [9, 5, 1] }));
@@ -89,8 +89,10 @@ describe("statistics", () => {
       ],
     });
   });
+});
 
-  it("count preprocessing as input, of the requests that were answered", () => {
+describe("inference statistics of special outcomes", () => {
+  it("count the preprocessing of successful requests as input time", () => {
     const statistics = createInferenceStatistics(new ManualClock());
     statistics.recordRun(run());
     statistics.recordOutcome(outcome({ preprocessMs: 3 }));
@@ -98,11 +100,11 @@ describe("statistics", () => {
     expect(statistics.read("mood", 1).inference_stats.compute_input).toEqual(ms(1, 4));
   });
 
-  it("count what another request's run has answered as cache hits: no run, no rows, no compute", () => {
+  it("count coalesced requests as cache hits without run, rows and compute", () => {
     const statistics = createInferenceStatistics(new ManualClock());
     statistics.recordRun(run());
-    for (const isShared of [false, true, true])
-      statistics.recordOutcome(outcome({ isCoalesced: isShared }));
+    for (const isCoalesced of [false, true, true])
+      statistics.recordOutcome(outcome({ isCoalesced }));
     expect(statistics.read("mood", 1)).toMatchObject({
       inference_count: 1,
       execution_count: 1,
@@ -116,7 +118,7 @@ describe("statistics", () => {
     });
   });
 
-  it("keep failures apart, and leave out runs that failed", () => {
+  it("count failures separately, and exclude failed runs", () => {
     const statistics = createInferenceStatistics(new ManualClock());
     statistics.recordRun(run({ hasFailed: true }));
     statistics.recordOutcome(outcome({ failure: "BACKEND", durationMs: 5 }));
@@ -129,18 +131,21 @@ describe("statistics", () => {
       batch_stats: [],
     });
   });
+});
 
-  it("keep versions apart; tiers of one are one", () => {
+describe("inference statistics of a version", () => {
+  it("are separate from other versions, and include all tiers", () => {
     const statistics = createInferenceStatistics(new ManualClock());
     statistics.recordRun(run());
-    statistics.recordRun(run({ tier: { ...of, tier: "light" } }));
-    statistics.recordRun(run({ tier: { ...of, version: 2 } }));
-    expect([1, 2].map((version) => statistics.read("mood", version).execution_count)).toEqual([
-      2, 1,
-    ]);
+    statistics.recordRun(run({ tier: { ...TIER, tier: "light" } }));
+    statistics.recordRun(run({ tier: { ...TIER, version: 2 } }));
+    expect({
+      version1: statistics.read("mood", 1).execution_count,
+      version2: statistics.read("mood", 2).execution_count,
+    }).toEqual({ version1: 2, version2: 1 });
   });
 
-  it("are forgotten when their version is unloaded by name, and kept when it is evicted or loaded again", () => {
+  it("are reset if the version is unloaded by name, and kept if it is evicted or loaded again", () => {
     const statistics = createInferenceStatistics(new ManualClock());
     const count = () => statistics.read("mood", 1).execution_count;
     statistics.recordRun(run());
@@ -155,7 +160,7 @@ describe("statistics", () => {
     statistics.handleEvent({ event: "model_unloaded", model: "mood", version: 2 });
     expect(count()).toBe(1);
     statistics.handleEvent({ event: "model_unloaded", model: "mood", version: 1 });
-    statistics.recordRun(run()); // was under way
+    statistics.recordRun(run()); // This run was in flight.
     expect(count()).toBe(0);
     statistics.handleEvent({
       event: "model_loaded",

@@ -1,4 +1,4 @@
-// A region with trusted keys: what nobody of them has signed is refused by name, and what was loaded serves on.
+// Trusted keys of a region: unsigned versions are rejected with a code, and loaded versions continue to serve.
 import { beforeEach, expect, it, vi } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
@@ -36,16 +36,16 @@ function startRepository() {
   return { clock, events, repository };
 }
 
-it("serves on what was loaded when its alias goes to a version that is not signed", async () => {
+it("continues to serve the loaded version if the alias moves to an unsigned version", async () => {
   const { clock, events, repository } = startRepository();
-  const served = () =>
+  const readServedVersion = () =>
     repository.withModel(parseModelRef("mood"), ({ manifest }) => manifest.version);
-  expect(await served()).toBe(1);
+  expect(await readServedVersion()).toBe(1);
   const intruder = createModelStore(objects);
   await publishMoodModel(intruder, { version: 2 });
   await intruder.writeAliases("mood", { stable: 2 }, (await intruder.readAliases("mood"))?.etag);
   clock.advance(60_000);
-  expect(await served()).toBe(1);
+  expect(await readServedVersion()).toBe(1);
   await vi.waitFor(() =>
     expect(events).toContainEqual(
       expect.objectContaining({
@@ -55,7 +55,7 @@ it("serves on what was loaded when its alias goes to a version that is not signe
       }),
     ),
   );
-  expect(await served()).toBe(1);
+  expect(await readServedVersion()).toBe(1);
   await expect(repository.load("mood")).rejects.toMatchObject({
     code: "manifest_untrusted",
     status: 503,
@@ -66,7 +66,7 @@ it("serves on what was loaded when its alias goes to a version that is not signe
   await repository.dispose();
 });
 
-it("does not describe it either", async () => {
+it("does not describe an unsigned version", async () => {
   const { repository } = startRepository();
   await publishMoodModel(createModelStore(objects), { version: 2 });
   await expect(repository.describe(parseModelRef("mood@2"))).rejects.toMatchObject({

@@ -1,4 +1,4 @@
-// Which versions a region loads, which it loads by itself, and when one that was superseded goes.
+// Version policy: the versions that a region serves, preloads, and unloads after they are superseded.
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
@@ -48,7 +48,7 @@ const rejectedError = (detail: RegExp) => ({
 });
 
 describe("all versions", () => {
-  it("may be asked for, and are loaded then", async () => {
+  it("are loaded on the first request", async () => {
     const region = await createRegionWithPolicy({});
     expect(await getServedVersion(region, "mood@4")).toBe(4);
     expect(await getServedVersion(region, "mood@1")).toBe(1);
@@ -56,38 +56,36 @@ describe("all versions", () => {
   });
 });
 
-describe("the latest", () => {
-  it("are the highest numbers, and what an alias names", async () => {
+describe("the latest versions", () => {
+  it("are the highest numbers, and the versions of aliases", async () => {
     const region = await createRegionWithPolicy({ versionPolicy: { latest: 1 } });
     expect(await getServedVersion(region, "mood")).toBe(2);
     expect(await getServedVersion(region, "mood@4")).toBe(4);
     await expect(getServedVersion(region, "mood@3")).rejects.toMatchObject(
-      rejectedError(
-        /3 of model "mood" is not available: this region serves the latest version only/,
-      ),
+      rejectedError(/\b3\b.*"mood"/),
     );
     expect((await region.repository.describe(parseModelRef("mood"))).versions).toEqual([2, 4]);
   });
 
-  it("are answered for the others as Triton answers for a version that is not available", async () => {
+  it("are the only ones: others get Triton's statuses for an unavailable version", async () => {
     const region = await createRegionWithPolicy({ versionPolicy: { latest: 1 } });
-    const at = async (path: string, init?: RequestInit) =>
+    const statusOf = async (path: string, init?: RequestInit) =>
       (await region.app.request(`/v2/models/mood/versions/3${path}`, init)).status;
-    expect([
-      await at("/infer", postRequest(createTextBody(["good"]))),
-      await at(""),
-      await at("/ready"),
-    ]).toEqual([404, 404, 400]);
+    expect({
+      infer: await statusOf("/infer", postRequest(createTextBody(["good"]))),
+      metadata: await statusOf(""),
+      ready: await statusOf("/ready"),
+    }).toEqual({ infer: 404, metadata: 404, ready: 400 });
     expect(await region.repository.listIndex()).toContainEqual({
       name: "mood",
       version: "3",
       state: "UNAVAILABLE",
-      reason: expect.stringContaining("latest version only"),
+      reason: expect.stringContaining("latest"),
     });
     expect(listLoadedVersions(region)).toEqual([]);
   });
 
-  it("count one that was published a moment ago", async () => {
+  it("include a version that was just published", async () => {
     const region = await createRegionWithPolicy({ versionPolicy: { latest: 1 } });
     await expect(getServedVersion(region, "mood@5")).rejects.toMatchObject({
       code: "version_unavailable",
@@ -99,11 +97,11 @@ describe("the latest", () => {
 });
 
 describe("specific versions", () => {
-  it("are these and no others, whatever an alias names", async () => {
+  it("are the only ones, even if an alias refers to another version", async () => {
     const region = await createRegionWithPolicy({ versionPolicy: { specific: [1, 3] } });
     expect(await getServedVersion(region, "mood@1")).toBe(1);
     await expect(getServedVersion(region, "mood@2")).rejects.toMatchObject(
-      rejectedError(/serves versions 1, 3 only/),
+      rejectedError(/\b1, 3\b/),
     );
     expect(await getServedVersion(region, "mood")).toBe(3);
     await moveStableAlias(region, 4);
@@ -116,19 +114,17 @@ describe("specific versions", () => {
     expect(await getServedVersion(region, "mood")).toBe(1);
   });
 
-  it("of which the store has none are refused", async () => {
+  it("are rejected if the store has none of them", async () => {
     const region = await createRegionWithPolicy({ versionPolicy: { specific: [9] } });
-    await expect(getServedVersion(region, "mood")).rejects.toMatchObject(
-      rejectedError(/serves version 9 only/),
-    );
+    await expect(getServedVersion(region, "mood")).rejects.toMatchObject(rejectedError(/\b9\b/));
     await expect(getServedVersion(region, "mood@9")).rejects.toMatchObject({
       code: "version_not_found",
     });
   });
 });
 
-describe("a version that was superseded", () => {
-  it("is answered for by its number as long as someone asks, and goes when nobody does", async () => {
+describe("a superseded version", () => {
+  it("is served by number while it has requests, and unloaded once it is idle", async () => {
     const region = await createRegionWithPolicy({ versionPolicy: { latest: 1 } });
     await getServedVersion(region, "mood");
     await moveStableAlias(region, 4);
@@ -136,7 +132,7 @@ describe("a version that was superseded", () => {
     expect(await getServedVersion(region, "mood")).toBe(4);
 
     clock.advance(IDLE_MS / 2);
-    expect(await getServedVersion(region, "mood@2")).toBe(2); // an edge that has not heard yet
+    expect(await getServedVersion(region, "mood@2")).toBe(2); // A request from an edge with an older alias.
     clock.advance(IDLE_MS / 2);
     await flushEventLoop();
     expect(listLoadedVersions(region)).toEqual([2, 4]);
@@ -148,27 +144,27 @@ describe("a version that was superseded", () => {
     });
   });
 
-  it("stays while a request is in it, and while its alias has nothing better", async () => {
+  it("stays loaded while it has a request in flight, and while its alias refers to it", async () => {
     const region = await createRegionWithPolicy({});
     await getServedVersion(region, "mood");
     await getServedVersion(region, "mood@3");
-    const { promise: leaving, resolve: leave } = Promise.withResolvers<void>();
-    const inside = region.repository.withModel(parseModelRef("mood@3"), () => leaving);
+    const { promise: requestEnd, resolve: endRequest } = Promise.withResolvers<void>();
+    const inFlight = region.repository.withModel(parseModelRef("mood@3"), () => requestEnd);
     await flushEventLoop();
     clock.advance(IDLE_MS);
     await flushEventLoop();
     clock.advance(IDLE_MS);
     await flushEventLoop();
     expect(listLoadedVersions(region)).toEqual([2, 3]);
-    leave();
-    await inside;
+    endRequest();
+    await inFlight;
     clock.advance(IDLE_MS);
     await flushEventLoop();
     clock.advance(IDLE_MS);
     await expect.poll(() => listLoadedVersions(region)).toEqual([2]);
   });
 
-  it("stays where it is the only one", async () => {
+  it("stays loaded if it is the only one", async () => {
     const region = await createRegionWithPolicy({});
     await getServedVersion(region, "mood@1");
     clock.advance(10 * IDLE_MS);
@@ -177,16 +173,16 @@ describe("a version that was superseded", () => {
   });
 });
 
-/** Until what a timer has started is over: it reads a store in memory. */
+/** Waits for work that a timer has started; its store is in memory. */
 async function flushEventLoop(): Promise<void> {
   for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
 }
 
-describe("preloading", () => {
-  const preload = async (region: RegionFixture, ...refs: string[]) =>
-    await region.repository.preload(refs.map(parseModelRef));
+const preload = async (region: RegionFixture, ...refs: string[]) =>
+  await region.repository.preload(refs.map(parseModelRef));
 
-  it("loads what is named, and what the configuration says: by alias, and by the version policy", async () => {
+describe("preloading", () => {
+  it("loads the named versions, and the configured ones: by alias, and by the version policy", async () => {
     const region = await createRegionWithPolicy({ preload: true, versionPolicy: { latest: 2 } });
     await publishMoodModel(region.store, { model: "other" });
     await preload(region, "other@1");
@@ -198,7 +194,7 @@ describe("preloading", () => {
     ).toEqual(["mood@2", "mood@3", "mood@4", "other@1"]);
   });
 
-  it("loads all models, but those that are not to be and those of the edge", async () => {
+  it("loads all models except excluded ones and those of the edge", async () => {
     const region = createRegionFixture({
       operatorConfig: {
         allModels: { serving: {}, preload: true },
@@ -224,8 +220,10 @@ describe("preloading", () => {
       },
     ]);
   });
+});
 
-  it("again finds what an alias names since, and leaves alone what was unloaded", async () => {
+describe("repeated and failing preloading", () => {
+  it("loads the new version of an alias, and no unloaded model", async () => {
     const region = await createRegionWithPolicy({ preload: true });
     await preload(region);
     await moveStableAlias(region, 3);
@@ -237,7 +235,7 @@ describe("preloading", () => {
     expect(region.events.filter(({ event }) => event === "model_failed")).toEqual([]);
   });
 
-  it("reports each failure once, and goes on", async () => {
+  it("reports each failure once, and continues", async () => {
     const region = await createRegionWithPolicy({});
     await publishMoodModel(region.store, { version: 5, tiers: { heavy: "fails-when-run.onnx" } });
     await preload(region, "mood@5", "none@1", "none", "mood@canary", "mood");

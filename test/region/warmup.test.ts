@@ -1,4 +1,5 @@
-// Warm-up: what every session instance runs before its model is ready.
+// Warm-up: runs of every session instance before its model is ready.
+// The table of faulty entries makes the file long.
 import { coreErrors } from "../../src/core/common-errors.ts";
 import { describe, expect, it } from "vitest";
 import type * as z from "zod";
@@ -41,7 +42,7 @@ async function publishPlainModel(
   });
 }
 
-/** A region, and what its sessions run. */
+/** Region that records the inputs of its session runs. */
 function createRecordingRegion(config: Partial<OperatorConfig> = {}) {
   const runs: NamedTensors[] = [];
   return {
@@ -53,7 +54,7 @@ function createRecordingRegion(config: Partial<OperatorConfig> = {}) {
   };
 }
 
-/** Loads a plain graph with a warm-up list. @returns what its session ran */
+/** Loads a plain graph with a warm-up list. @returns the inputs of its runs */
 async function loadAndRecordRuns(
   graph: TensorGraph,
   warmup: WarmupList,
@@ -68,8 +69,8 @@ const getModel = (region: RegionFixture, model: string) =>
   region.repository.getModel(parseModelRef(model));
 const readMatMul = async () => int8MatMulGraph(await readFixture("int8-matmul.onnx"));
 
-describe("warm-up", () => {
-  it("without a list is one run: zeros for a plain graph, the task's example where there is one", async () => {
+describe("a warm-up list", () => {
+  it("defaults to one run: with zeros for a plain graph, with the example for a task", async () => {
     expect(await loadAndRecordRuns(await readMatMul(), undefined)).toEqual([
       { x: { datatype: "UINT8", shape: [1, 3], data: new Uint8Array(3) } },
     ]);
@@ -85,7 +86,7 @@ describe("warm-up", () => {
     ]);
   });
 
-  it("runs every batch size of every entry as often as it says, in order", async () => {
+  it("runs every batch size of every entry the configured number of times, in order", async () => {
     const runs = await loadAndRecordRuns(await readMatMul(), [
       { name: "small", batchRows: [1, 2], count: 2 },
       { name: "large", batchRows: 8 },
@@ -99,7 +100,7 @@ describe("warm-up", () => {
     ]);
   });
 
-  it("encodes the task's example as often as there are rows", async () => {
+  it("repeats the task example for each row", async () => {
     const { region, runs } = createRecordingRegion();
     await publishMoodModel(region.store, {
       edit: (tier) => void (tier.serving = { warmup: [{ name: "batch", batchRows: 4, count: 1 }] }),
@@ -108,7 +109,7 @@ describe("warm-up", () => {
     expect(runs.map((inputs) => inputs["input_ids"]?.shape[0])).toEqual([4]);
   });
 
-  it("has zeros, and random numbers, which are the same each time", async () => {
+  it("uses zeros, or reproducible random numbers", async () => {
     const entry = (name: string, data: "zero" | "random") => ({
       name,
       batchRows: 2,
@@ -125,21 +126,25 @@ describe("warm-up", () => {
     expect(new Set(random as Uint8Array).size).toBeGreaterThan(3);
     expect(again).toEqual(random);
   });
+});
 
-  it("has rows from files: the version's own in the store, and the operator's", async () => {
-    const { ref: theirs } = await createRegionFixture().store.writeArtifact(Uint8Array.of(7, 8, 9));
+describe("the warm-up data", () => {
+  it("comes from files of the version in the store, and of the operator", async () => {
+    const { ref: operatorFile } = await createRegionFixture().store.writeArtifact(
+      Uint8Array.of(7, 8, 9),
+    );
     const { region, runs } = createRecordingRegion({
-      warmupFiles: new Map([[theirs.sha256, Uint8Array.of(7, 8, 9)]]),
+      warmupFiles: new Map([[operatorFile.sha256, Uint8Array.of(7, 8, 9)]]),
     });
-    const { ref: own } = await region.store.writeArtifact(Uint8Array.of(1, 2, 3));
+    const { ref: versionFile } = await region.store.writeArtifact(Uint8Array.of(1, 2, 3));
     const entry = (name: string, file: ArtifactRef) => ({
       name,
       batchRows: 2,
       inputs: { x: { datatype: "UINT8" as const, shape: [3], data: { file } } },
     });
     await publishPlainModel(region, await readMatMul(), [
-      entry("own", own),
-      entry("theirs", theirs),
+      entry("version", versionFile),
+      entry("operator", operatorFile),
     ]);
     await getModel(region, "plain");
     expect(runs.map(({ x }) => x?.data)).toEqual([
@@ -148,7 +153,7 @@ describe("warm-up", () => {
     ]);
   });
 
-  it("knows every datatype, strings too", async () => {
+  it("supports every datatype, including strings", async () => {
     const inputs = Object.fromEntries(
       IDENTITY_DATATYPES.map((datatype) => [
         `${datatype.toLowerCase()}_in`,
@@ -178,8 +183,10 @@ describe("warm-up", () => {
       ),
     ).toEqual([1, 2]);
   });
+});
 
-  it("fills with zeros what an entry leaves out", async () => {
+describe("the shape of warm-up inputs", () => {
+  it("includes inputs that an entry omits, filled with zeros", async () => {
     const [run] = await loadAndRecordRuns(identityGraph(await readFixture("identity-all.onnx")), [
       {
         name: "one",
@@ -190,7 +197,7 @@ describe("warm-up", () => {
     expect(run?.["fp32_in"]).toEqual({ datatype: "FP32", shape: [2], data: new Float32Array(2) });
   });
 
-  it("takes a graph's shape as it is where there is no batch", async () => {
+  it("is that of the graph if the graph has no batch dimension", async () => {
     const [run] = await loadAndRecordRuns(
       stringIdentityGraph(await readFixture("string-identity.onnx")),
       [
@@ -203,8 +210,10 @@ describe("warm-up", () => {
     );
     expect(run?.["x"]?.shape).toEqual([3]);
   });
+});
 
-  it("is run by every instance, before the first of them serves", async () => {
+describe("the warm-up of several instances", () => {
+  it("runs on every instance before the first of them serves", async () => {
     const { counts, runtime } = createCountingRuntime();
     const region = createRegionFixture({ runtime, operatorConfig: { defaults: { instances: 3 } } });
     await publishPlainModel(region, await readMatMul(), [
@@ -218,7 +227,7 @@ describe("warm-up", () => {
     expect(counts.disposed).toBe(3);
   });
 
-  it("that fails leaves none of the instances", async () => {
+  it("disposes of every instance if one run fails", async () => {
     const { counts, runtime } = createCountingRuntime(() => {
       if (counts.runs === 2) throw coreErrors.sessionFailed("no memory");
     });
@@ -234,54 +243,56 @@ describe("warm-up", () => {
 
 const TWO_BYTES: ArtifactRef = { sha256: "2".repeat(64), size: 2 };
 
-describe("a warm-up that fails", () => {
-  const input = (shape: number[], datatype: Datatype = "UINT8") => ({
-    datatype,
-    shape,
-    data: "zero" as const,
-  });
-  it.each<[what: string, entry: NonNullable<WarmupList>[number], detail: RegExp]>([
-    [
-      "an input that the graph lacks",
-      { name: "odd", inputs: { z: input([3]) } },
-      /"odd, 1 row" of tier region failed: .*z.*no such input/,
-    ],
-    [
-      "another datatype",
-      { name: "typed", batchRows: 2, inputs: { x: input([3], "INT8") } },
-      /"typed, 2 rows" .*INT8/,
-    ],
-    ["another shape", { name: "shaped", inputs: { x: input([4]) } }, /"shaped, 1 row" .*\[1, 4\]/],
-    [
-      "a shape beyond all measure",
-      { name: "huge", inputs: { x: input([65_536, 65_536]) } },
-      /"huge, 1 row" .*too many elements/,
-    ],
-    [
-      "a file that is too short",
-      { name: "short", inputs: { x: { ...input([3]), data: { file: TWO_BYTES } } } },
-      /"short, 1 row" .*(2 bytes|got 2)/,
-    ],
-  ])("for %s fails the load, by its name, and leaves no session", async (_what, entry, detail) => {
-    const { runtime, counts } = createCountingRuntime();
-    const region = createRegionFixture({
-      runtime,
-      operatorConfig: { warmupFiles: new Map([[TWO_BYTES.sha256, Uint8Array.of(1, 2)]]) },
-    });
-    await publishPlainModel(region, await readMatMul(), [entry]);
-    await expect(getModel(region, "plain")).rejects.toMatchObject({
-      code: "warmup_failed",
-      status: 503,
-      detail: expect.stringMatching(detail),
-    });
-    expect(counts.disposed).toBe(counts.sessions);
-    expect((await region.repository.listIndex())[0]).toMatchObject({
-      state: "UNAVAILABLE",
-      reason: expect.stringMatching(detail),
-    });
-  });
+const input = (shape: number[], datatype: Datatype = "UINT8") => ({
+  datatype,
+  shape,
+  data: "zero" as const,
+});
 
-  it("in ONNX Runtime names the run, too", async () => {
+const faultyEntries: [title: string, entry: NonNullable<WarmupList>[number], detail: RegExp][] = [
+  [
+    "an input that the graph lacks",
+    { name: "odd", inputs: { z: input([3]) } },
+    /"odd, 1 row".*\bregion\b.*\bz\b/,
+  ],
+  [
+    "another datatype",
+    { name: "typed", batchRows: 2, inputs: { x: input([3], "INT8") } },
+    /"typed, 2 rows" .*INT8/,
+  ],
+  ["another shape", { name: "shaped", inputs: { x: input([4]) } }, /"shaped, 1 row" .*\[1, 4\]/],
+  ["a huge shape", { name: "huge", inputs: { x: input([65_536, 65_536]) } }, /"huge, 1 row"/],
+  [
+    "a file that is too short",
+    { name: "short", inputs: { x: { ...input([3]), data: { file: TWO_BYTES } } } },
+    /"short, 1 row" .*(2 bytes|got 2)/,
+  ],
+];
+
+describe("a warm-up that fails", () => {
+  it.each(faultyEntries)(
+    "for %s fails the load with the name of the run, and disposes of the sessions",
+    async (_title, entry, detail) => {
+      const { runtime, counts } = createCountingRuntime();
+      const region = createRegionFixture({
+        runtime,
+        operatorConfig: { warmupFiles: new Map([[TWO_BYTES.sha256, Uint8Array.of(1, 2)]]) },
+      });
+      await publishPlainModel(region, await readMatMul(), [entry]);
+      await expect(getModel(region, "plain")).rejects.toMatchObject({
+        code: "warmup_failed",
+        status: 503,
+        detail: expect.stringMatching(detail),
+      });
+      expect(counts.disposed).toBe(counts.sessions);
+      expect((await region.repository.listIndex())[0]).toMatchObject({
+        state: "UNAVAILABLE",
+        reason: expect.stringMatching(detail),
+      });
+    },
+  );
+
+  it("in ONNX Runtime fails the load with the name of the run", async () => {
     const region = createRegionFixture();
     const bytes = await readFixture("fails-when-run.onnx");
     await publishTensorModel(
@@ -296,7 +307,7 @@ describe("a warm-up that fails", () => {
     );
     await expect(getModel(region, "plain")).rejects.toMatchObject({
       code: "warmup_failed",
-      detail: expect.stringMatching(/"default, 1 row" .*ONNX Runtime failed/),
+      detail: expect.stringMatching(/"default, 1 row".*ONNX Runtime/),
     });
   });
 });

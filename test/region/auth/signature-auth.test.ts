@@ -1,4 +1,5 @@
 // Signature authentication of a region: a signed request passes once; changed, forged and replayed requests are rejected.
+// One file, because all cases share the region and its signed requests.
 import { once } from "node:events";
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
@@ -165,7 +166,7 @@ describe("unsigned requests to a region with keys", () => {
     expect(await region.app.request(path)).toHaveProperty("status", status);
   });
 
-  it("are told how to sign", async () => {
+  it("get a challenge and the setting of the keys", async () => {
     expect(await readRejection(await region.app.request(INFER, { method: "POST", body }))).toEqual(
       SIGNATURE_REJECTION,
     );

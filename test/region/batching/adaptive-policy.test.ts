@@ -1,4 +1,4 @@
-// The adaptive policy: what it has learned decides how much runs, and whether waiting for more is worth it.
+// The adaptive policy: learned run times decide the batch size, and whether the batch waits for more requests.
 import { describe, expect, it } from "vitest";
 import { createAdaptivePolicy } from "../../../src/region/server/batching/adaptive-policy.ts";
 import type { BatchCandidate } from "../../../src/region/server/batching/dispatch-policy.ts";
@@ -6,7 +6,7 @@ import { createExecutionTimeEstimator } from "../../../src/region/server/batchin
 
 const rowCountsUpTo = (rows: number) => Array.from({ length: rows }, (_, index) => index + 1);
 
-/** A policy that knows `runMs` for the sizes, and has seen a row every `gapMs` for half a second. */
+/** Creates a policy that has learned `runMs` for the sizes, and half a second of arrivals every `gapMs`. */
 function createTrainedPolicy(
   runMs: (rows: number) => number,
   sizes: readonly number[],
@@ -29,7 +29,7 @@ function createTrainedPolicy(
     });
 }
 
-describe("execution times", () => {
+describe("execution time estimates", () => {
   it("are averages by size, interpolated between sizes", () => {
     const times = createExecutionTimeEstimator();
     expect(times.estimateMs(4)).toBeUndefined();
@@ -43,7 +43,7 @@ describe("execution times", () => {
     expect(times.estimateMs(8)).toBeCloseTo(20);
   });
 
-  it("runs of about the same size count as one size, at their average", () => {
+  it("average runs of similar sizes as one size", () => {
     const times = createExecutionTimeEstimator();
     times.record(1, 3);
     for (const rows of [18, 20, 22]) times.record(rows, 2 + rows);
@@ -51,7 +51,7 @@ describe("execution times", () => {
     expect(times.estimateMs(40)).toBeCloseTo(42);
   });
 
-  it("the best that a size may be comes closer with every run", () => {
+  it("narrow their optimistic bound with every run", () => {
     const times = createExecutionTimeEstimator();
     times.record(4, 10);
     expect(times.optimisticEstimateMs(4)).toBeCloseTo(7);
@@ -59,7 +59,7 @@ describe("execution times", () => {
     expect(times.optimisticEstimateMs(4)).toBeCloseTo(9.7);
   });
 
-  it("larger sizes are never thought to be quicker", () => {
+  it("are never shorter for larger sizes", () => {
     const times = createExecutionTimeEstimator();
     times.record(1, 10);
     times.record(2, 6);
@@ -67,8 +67,8 @@ describe("execution times", () => {
   });
 });
 
-describe("how much runs", () => {
-  it("everything while nothing is known", () => {
+describe("the size of a batch", () => {
+  it("is everything before the first measurement", () => {
     expect(createTrainedPolicy(() => 0, [], 5)(5)).toEqual({
       kind: "dispatch",
       requestCount: 5,
@@ -76,7 +76,7 @@ describe("how much runs", () => {
     });
   });
 
-  it("everything where a run costs much by itself", () => {
+  it("is everything if the fixed costs of a run are high", () => {
     const decide = createTrainedPolicy((rows) => 40 + rows, [1, 8, 16], 5);
     expect(decide(16, { limitReason: "full" })).toEqual({
       kind: "dispatch",
@@ -85,16 +85,16 @@ describe("how much runs", () => {
     });
   });
 
-  it("one by one where a batch takes as long as its rows, now and then more to see whether that is still so", () => {
+  it("is one if a batch takes as long as its rows, with an occasional larger batch to verify that", () => {
     const decide = createTrainedPolicy((rows) => 5 * rows, [1, 8, 16], 5);
     const reasons = Array.from({ length: 64 }, () => decide(16)).map(
       (decision) => decision.kind === "dispatch" && `${decision.reason} ${decision.requestCount}`,
     );
-    expect(reasons.filter((one) => one === "throughput 1")).toHaveLength(63);
-    expect(reasons.filter((one) => one === "explore 2")).toHaveLength(1);
+    expect(reasons.filter((reason) => reason === "throughput 1")).toHaveLength(63);
+    expect(reasons.filter((reason) => reason === "explore 2")).toHaveLength(1);
   });
 
-  it("only as much as still runs well together", () => {
+  it("ends where larger batches become inefficient", () => {
     const decide = createTrainedPolicy(
       (rows) => (rows <= 8 ? 8 + rows : 4 * rows),
       [1, 4, 8, 16],
@@ -103,7 +103,7 @@ describe("how much runs", () => {
     expect(decide(16)).toEqual({ kind: "dispatch", requestCount: 8, reason: "throughput" });
   });
 
-  it("everything where it is not known well enough to be worse", () => {
+  it("is everything until enough runs have shown that this is worse", () => {
     const policy = createAdaptivePolicy();
     const decide = () =>
       policy.decide({
@@ -124,11 +124,11 @@ describe("how much runs", () => {
   });
 });
 
-describe("whether to wait", () => {
+describe("the decision to wait", () => {
   const costly = (rows: number) => 20 + rows;
   const busy = { runsInFlight: 1, instanceCount: 2 };
 
-  it("not with a session that makes one run at a time", () => {
+  it("is no for a session with one instance", () => {
     expect(createTrainedPolicy(costly, [1, 8, 16], 2)(1)).toEqual({
       kind: "dispatch",
       requestCount: 1,
@@ -136,7 +136,7 @@ describe("whether to wait", () => {
     });
   });
 
-  it("not where all instances are free", () => {
+  it("is no while all instances are free", () => {
     expect(
       createTrainedPolicy(costly, [1, 8, 16], 2)(1, { runsInFlight: 0, instanceCount: 2 }),
     ).toEqual({
@@ -146,7 +146,7 @@ describe("whether to wait", () => {
     });
   });
 
-  it("not while runs of what is at hand keep up easily with what comes", () => {
+  it("is no while the current batch size easily keeps up with the arrivals", () => {
     expect(createTrainedPolicy(costly, [1, 8, 16], 25)(1, busy)).toEqual({
       kind: "dispatch",
       requestCount: 1,
@@ -154,7 +154,7 @@ describe("whether to wait", () => {
     });
   });
 
-  it("while another instance runs, for a time that depends on what sharing a run saves", () => {
+  it("is yes while another instance runs, for a time in proportion to the fixed costs", () => {
     const decide = createTrainedPolicy(costly, [1, 8, 16], 2);
     expect(decide(2, busy)).toEqual({ kind: "wait", untilAtMs: 500 + (1.5 * 20) / 2 });
     expect(decide(2, { ...busy, instanceCount: 4 })).toEqual({
@@ -168,14 +168,14 @@ describe("whether to wait", () => {
     });
   });
 
-  it("not where sharing a run saves nothing", () => {
+  it("is no if sharing a run saves nothing", () => {
     expect(createTrainedPolicy((rows) => 5 * rows, [1, 2, 4], 2)(1, busy)).toMatchObject({
       kind: "dispatch",
       requestCount: 1,
     });
   });
 
-  it("not where somebody could come late by it", () => {
+  it("is no if a request could miss its deadline", () => {
     const decide = createTrainedPolicy(costly, [1, 8, 16], 2);
     expect(decide(2, { ...busy, deadlineAtMs: 560 })).toMatchObject({
       kind: "dispatch",

@@ -1,10 +1,10 @@
-// Permits, and the clock that runs are measured with.
+// The concurrency limiter, and the clock that measures runs.
 import { expect, it } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
 import { createConcurrencyLimiter } from "../../../src/region/server/batching/concurrency-limiter.ts";
 import { createPreciseClock } from "../../../src/region/server/batching/precise-clock.ts";
 
-it("no more are taken than there are; one that is given back can be taken again, but only once", () => {
+it("a concurrency limiter grants at most its number of permits, and grants a released one once more", () => {
   const permits = createConcurrencyLimiter(2);
   const [first] = [permits.acquire(), permits.acquire()];
   expect(() => permits.acquire()).toThrow(
@@ -12,7 +12,6 @@ it("no more are taken than there are; one that is given back can be taken again,
       code: "queue_full",
       status: 503,
       retryAfterSeconds: 1,
-      message: expect.stringContaining("Exceeds maximum queue size of 2"),
     }),
   );
   first?.();
@@ -21,7 +20,7 @@ it("no more are taken than there are; one that is given back can be taken again,
   expect(() => permits.acquire()).toThrow(expect.objectContaining({ code: "queue_full" }));
 });
 
-it("the precise clock stays with the system's, and has fractions", () => {
+it("a precise clock follows the system clock, and has fractions of a millisecond", () => {
   const clock = createPreciseClock();
   const apartMs = Array.from({ length: 1_000 }, () => Math.abs(clock.now() - systemClock.now()));
   expect(Math.max(...apartMs)).toBeLessThanOrEqual(4);

@@ -1,4 +1,4 @@
-// The executor: what shares a run, whose answer is whose, what a failing run does to its works, and what is told of runs.
+// The executor: which requests share a run, which outputs each gets, the effect of a failing run, and the reports of runs.
 import { coreErrors } from "../../../src/core/common-errors.ts";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -15,8 +15,8 @@ import {
   TEST_TIER,
 } from "./manual-session.ts";
 
-describe("what shares a run", () => {
-  it("a single work of more rows than a batch runs by itself", async () => {
+describe("a shared run", () => {
+  it("excludes a single request of more rows than a batch, which runs alone", async () => {
     const { send, endRun, reasons } = createExecutorFixture({ maxBatchRows: 2 });
     send([1]);
     send([2, 2, 2]);
@@ -25,7 +25,7 @@ describe("what shares a run", () => {
     expect(reasons()).toEqual(["idle 1", "full 3", "idle 1"]);
   });
 
-  it("nothing, where the model's first dimension is fixed", async () => {
+  it("does not exist if the model's first dimension is fixed", async () => {
     const { send, endRun, runs, session, onUnbatchable } = createExecutorFixture();
     Object.assign(session, { inputs: [{ name: "x", datatype: "FP32", shape: [1, -1] }] });
     [1, 2, 3].forEach((id) => send([id]));
@@ -35,8 +35,8 @@ describe("what shares a run", () => {
   });
 });
 
-describe("who is refused", () => {
-  it("work whose tensors do not fit the model, at once and alone", async () => {
+describe("a failure", () => {
+  it("rejects a request whose tensors do not fit the model, immediately and alone", async () => {
     const { send, executor, session, endRun, answers } = createExecutorFixture();
     send([1]);
     send([2]);
@@ -52,21 +52,23 @@ describe("who is refused", () => {
   it.each([
     coreErrors.sessionFailed("out of range"),
     coreErrors.invalidTensor("x", "out of range"),
-  ])("a work that fails its batch with $code fails alone", async (error) => {
+  ])("fails only the request that fails its batch with $code", async (error) => {
     const { send, runs, endRun, answers } = createExecutorFixture();
     [1, 2, 3, 4].forEach((id) => send([id]));
     await endRun();
-    runs.at(-1)?.fail(error); // of 2, 3 and 4
+    // The run of the requests 2, 3 and 4 fails.
+    runs.at(-1)?.fail(error);
     await flushEventLoop();
-    await endRun(); // 2
-    runs.at(-1)?.fail(error); // 3
+    // The retry of request 2 succeeds; that of request 3 fails.
+    await endRun();
+    runs.at(-1)?.fail(error);
     await flushEventLoop();
     expect(answers).toEqual({ 1: [1], 2: [2], 3: error.code });
     await endRun();
     expect(answers).toMatchObject({ 4: [4] });
   });
 
-  it("a failure that is no work's fault is that of them all, without another run", async () => {
+  it("fails the whole batch without a retry if no request causes it", async () => {
     const { send, runs, endRun, answers } = createExecutorFixture();
     [1, 2, 3].forEach((id) => send([id]));
     await endRun();
@@ -79,7 +81,7 @@ describe("who is refused", () => {
     expect(answers).toMatchObject({ 4: [4] });
   });
 
-  it("who leaves while the batch is tried again is left out", async () => {
+  it("is not retried for a client that has disconnected", async () => {
     const { send, runs, endRun, firsts } = createExecutorFixture();
     const client = new AbortController();
     send([1]);
@@ -94,8 +96,8 @@ describe("who is refused", () => {
   });
 });
 
-describe("a model whose outputs have no row for each of a batch", () => {
-  it("runs its works one by one from then on, and is reported once", async () => {
+describe("a model whose outputs lack a row for each row of the batch", () => {
+  it("runs its requests one by one afterwards, and is reported once", async () => {
     const { send, runs, endRun, answers, onUnbatchable } = createExecutorFixture();
     const pooled: NamedTensors = {
       sum: { datatype: "FP32", shape: [1, 1], data: Float32Array.of(9) },
@@ -109,13 +111,13 @@ describe("a model whose outputs have no row for each of a batch", () => {
     expect(answers).toEqual({ 1: [1], 2: [2], 3: [3], 4: [4], 5: [5] });
     expect(runs.map((run) => run.rows.length)).toEqual([1, 2, 1, 1, 1, 1]);
     expect(onUnbatchable.mock.calls).toEqual([
-      [{ tier: TEST_TIER, problem: "output sum has shape [1, 1] for a batch of 2 rows" }],
+      [{ tier: TEST_TIER, problem: expect.stringMatching(/\bsum\b.*\[1, 1\].*\b2\b/) }],
     ]);
   });
 });
 
-describe("instances", () => {
-  it("make two runs at a time, where there are two", async () => {
+describe("two instances", () => {
+  it("execute two runs at a time", async () => {
     const { send, runs, firsts } = createExecutorFixture({ instances: 2 });
     [1, 2, 3, 4].forEach((id) => send([id]));
     await flushEventLoop();
@@ -125,7 +127,7 @@ describe("instances", () => {
     expect(firsts()).toEqual([[1], [2], [3, 4]]);
   });
 
-  it("a run's buffers are its own until it is over", async () => {
+  it("never share the buffers of unfinished runs", async () => {
     const { send, runs, answers } = createExecutorFixture({ instances: 2, maxBatchRows: 2 });
     [1, 2, 3, 4, 5, 6].forEach((id) => send([id]));
     await flushEventLoop();
@@ -138,8 +140,8 @@ describe("instances", () => {
   });
 });
 
-describe("what is told of runs", () => {
-  it("who shared it, why it went then, and what each waited", async () => {
+describe("the report of a run", () => {
+  it("contains the number of requests, the dispatch reason and each queue time", async () => {
     const { send, endRun, clock, reports } = createExecutorFixture();
     send([1]);
     send([2]);
@@ -173,8 +175,10 @@ describe("what is told of runs", () => {
       },
     ]);
   });
+});
 
-  it("that a shared one failed, and then of each by itself", async () => {
+describe("the reports of retries and single runs", () => {
+  it("show the failed shared run, then the retry of each request", async () => {
     const { send, endRun, runs, clock, reports } = createExecutorFixture();
     [1, 2, 3].forEach((id) => send([id]));
     await endRun();
@@ -212,7 +216,7 @@ describe("what is told of runs", () => {
     ]);
   });
 
-  it("with mode off, each has its own", async () => {
+  it("show one run for each request in mode off", async () => {
     const { send, endRun, reasons } = createExecutorFixture({
       mode: "off",
       preferredBatchRows: [2],
@@ -224,8 +228,8 @@ describe("what is told of runs", () => {
   });
 });
 
-describe("a session that is let go", () => {
-  it("leaves nothing behind", async () => {
+describe("an executor", () => {
+  it("keeps nothing of a session that is no longer referenced", async () => {
     setFlagsFromString("--expose-gc");
     const collect: () => void = runInNewContext("gc");
     const executor = createExecutor();
@@ -248,8 +252,8 @@ describe("a session that is let go", () => {
   });
 });
 
-describe("on the native runtime", () => {
-  it("one work that the model cannot take does not fail its neighbours", async () => {
+describe("the native runtime", () => {
+  it("fails only the request with an invalid token, not the others of its batch", async () => {
     const session = await createNativeRuntime({ intraOpThreads: 1 }).createSession(
       await readFixture("bag-of-tokens.onnx"),
     );
@@ -265,8 +269,10 @@ describe("on the native runtime", () => {
     );
     await session.dispose();
     expect(
-      outcomes.map((one) =>
-        one.status === "fulfilled" ? [...(one.value["logits"]?.data ?? [])] : one.reason.code,
+      outcomes.map((outcome) =>
+        outcome.status === "fulfilled"
+          ? [...(outcome.value["logits"]?.data ?? [])]
+          : outcome.reason.code,
       ),
     ).toEqual([[1, 0], [0, 1], "session_failed", [2, -1]]);
   });

@@ -1,4 +1,4 @@
-// A session whose runs end when the test says so, and what happens to the works that are given to an executor.
+// Manual session: its runs end when the test ends them. The executor fixture records the result of each request.
 import { vi } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
 import { EdgeTierError } from "../../../src/core/errors.ts";
@@ -12,14 +12,14 @@ import type { Session } from "../../../src/runtime/runtime.ts";
 export const flushEventLoop = () => new Promise((resolve) => setImmediate(resolve));
 
 export interface ManualRun {
-  /** The rows it was given: their columns without the padding. */
+  /** Input rows of the run, without their padding. */
   readonly rows: readonly (readonly number[])[];
   readonly shape: readonly number[];
   complete(outputs?: NamedTensors): void;
   fail(error: unknown): void;
 }
 
-/** Takes `x` FP32 [rows, columns], without 0s but for padding, and gives `sum` FP32 [rows, 1]. */
+/** Creates a session from `x` FP32 [rows, columns], in which 0 is padding, to `sum` FP32 [rows, 1]. */
 export function createManualSession(concurrency = 1) {
   const runs: ManualRun[] = [];
   const session: Session = {
@@ -30,7 +30,7 @@ export function createManualSession(concurrency = 1) {
     run({ x }) {
       if (x?.datatype !== "FP32") throw new Error("no x");
       const { promise, resolve, reject } = Promise.withResolvers<NamedTensors>();
-      // Read again at its end: nobody may have written to its buffer meanwhile.
+      // The rows are read again at the end, which shows whether another run has overwritten the buffer.
       runs.push({
         rows: rowsOf(x),
         shape: x.shape,
@@ -41,7 +41,7 @@ export function createManualSession(concurrency = 1) {
     },
     dispose: async () => {},
   };
-  /** What is running now and later, by the first column of each row. */
+  /** First column of each row, for each run so far. */
   const firsts = () => runs.map((run) => run.rows.map((row) => row[0]));
   return { session, runs, firsts };
 }
@@ -59,30 +59,30 @@ const sumOf = (rows: readonly (readonly number[])[]) =>
     data: Float32Array.from(rows, (row) => row.reduce((sum, value) => sum + value, 0)),
   }) as const;
 
-/** Rows of one column for numbers, of several for lists, which must then be of one length. */
+/** Makes a row of one column from a number, and of several columns from a list; all rows need the same length. */
 export function createTensors(rows: readonly (number | readonly number[])[]): NamedTensors {
-  const all = rows.map((row) => (typeof row === "number" ? [row] : row));
+  const lists = rows.map((row) => (typeof row === "number" ? [row] : row));
   return {
     x: {
       datatype: "FP32",
-      shape: [all.length, all[0]?.length ?? 0],
-      data: Float32Array.from(all.flat()),
+      shape: [lists.length, lists[0]?.length ?? 0],
+      data: Float32Array.from(lists.flat()),
     },
   };
 }
 
-/** A model's batching configuration; without a mode, `fixed`. */
+/** Batching configuration of the model; the default mode is `fixed`. */
 export interface ExecutorFixtureOptions extends BatchingConfig {
-  /** Runs that the session makes at the same time. */
+  /** Maximum number of concurrent runs of the session. */
   readonly instances?: number;
 }
 
 export const TEST_TIER = { model: "sums", version: 1, tier: "heavy" };
 
-/** An executor over one held session. `answers` fills with each work's sums, or its error's code. */
+/** Creates an executor over a manual session; `answers` collects the sums of each request, or its error code. */
 export function createExecutorFixture({ instances = 1, ...batching }: ExecutorFixtureOptions = {}) {
   const clock = new ManualClock();
-  const held = createManualSession(instances);
+  const manualSession = createManualSession(instances);
   const reports: BatchRun[] = [];
   const onUnbatchable = vi.fn<(event: UnbatchableSession) => void>();
   const executor = createExecutor({
@@ -93,19 +93,19 @@ export function createExecutorFixture({ instances = 1, ...batching }: ExecutorFi
   });
   const answers: Record<string, unknown> = {};
 
-  /** @param rows of the work; it goes by the first number in them */
+  /** @param rows of the request; their first number is its key in `answers` */
   function send(
     rows: readonly (number | readonly number[])[],
-    work: Partial<ExecutionRequest> = {},
+    overrides: Partial<ExecutionRequest> = {},
   ): void {
     const name = String([rows[0]].flat()[0]);
     executor
       .execute({
-        session: held.session,
+        session: manualSession.session,
         tier: TEST_TIER,
         batching,
         inputs: createTensors(rows),
-        ...work,
+        ...overrides,
       })
       .then(
         ({ sum }) => (answers[name] = sum?.datatype === "FP32" ? [...sum.data] : sum),
@@ -114,13 +114,23 @@ export function createExecutorFixture({ instances = 1, ...batching }: ExecutorFi
       );
   }
 
-  /** Ends the run that was started last. */
+  /** Ends the run that started last. */
   async function endRun(): Promise<void> {
-    held.runs.at(-1)?.complete();
+    manualSession.runs.at(-1)?.complete();
     await flushEventLoop();
   }
 
-  /** Of the runs that are over. */
+  /** Dispatch reason and row count of each finished run. */
   const reasons = () => reports.map(({ reason, rows }) => `${reason} ${rows}`);
-  return { ...held, clock, executor, reports, reasons, onUnbatchable, answers, send, endRun };
+  return {
+    ...manualSession,
+    clock,
+    executor,
+    reports,
+    reasons,
+    onUnbatchable,
+    answers,
+    send,
+    endRun,
+  };
 }

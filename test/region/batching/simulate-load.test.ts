@@ -1,5 +1,5 @@
-// The adaptive policy against every fixed setting that one could choose, by simulation: how much load keeps its p99 within a
-// bound, for models of different costs; and what it does to latency where there is little load.
+// Compares the adaptive policy with fixed settings by simulation, for models of different costs. The measures are the
+// highest load whose p99 stays within a bound, and the latency under little load.
 import { describe, expect, it } from "vitest";
 import type { BatchingConfig } from "../../../src/registry/serving-config.ts";
 import { simulateLoad, type SimulatedLoad } from "./simulate-load.ts";
@@ -18,14 +18,14 @@ const linearRunMs = (fixedMs: number, perRowMs: number) => (rows: number) =>
 const models: readonly SimulatedModel[] = [
   { name: "mostly fixed costs", runMs: linearRunMs(5, 0.2) },
   { name: "as much for a run as for a row", runMs: linearRunMs(0.5, 0.5) },
-  { name: "nothing is saved by sharing a run", runMs: linearRunMs(0.1, 2) },
+  { name: "no gain from sharing a run", runMs: linearRunMs(0.1, 2) },
   {
     name: "no gain beyond 8 rows, and then a loss",
     runMs: (rows) => 2 + 0.2 * rows + 1.3 * Math.max(0, rows - 8),
   },
   { name: "mostly fixed costs, 2 instances", runMs: linearRunMs(5, 0.2), instances: 2 },
   {
-    name: "hardly anything but fixed costs, 2 instances",
+    name: "almost only fixed costs, 2 instances",
     runMs: linearRunMs(10, 0.05),
     instances: 2,
   },
@@ -40,37 +40,40 @@ const capacityOf = ({ runMs, instances = 1 }: SimulatedModel) =>
   instances *
   Math.max(...Array.from({ length: MAX_BATCH_ROWS }, (_, index) => (index + 1) / runMs(index + 1)));
 
-/** The highest share of what its instances could answer at most, in steps, at which twice a run of 16 rows bounds the p99. */
+/** Finds the highest load, as a share of the capacity, whose p99 is at most twice the time of a run of 16 rows. */
 async function findMaxUtilization(
   batching: BatchingConfig,
   model: SimulatedModel,
 ): Promise<number> {
   const boundMs = 2 * model.runMs(16);
-  let [holds, fails] = [0, STEPS + 1];
-  while (fails - holds > 1) {
-    const step = (holds + fails) >> 1;
+  let [passing, failing] = [0, STEPS + 1];
+  while (failing - passing > 1) {
+    const step = (passing + failing) >> 1;
     const { p99Ms } = await simulateLoad(
       { maxBatchRows: MAX_BATCH_ROWS, ...batching },
       { ...model, requestsPerMs: (capacityOf(model) * step) / STEPS },
     );
-    if (p99Ms <= boundMs) holds = step;
-    else fails = step;
+    if (p99Ms <= boundMs) passing = step;
+    else failing = step;
   }
-  return holds / STEPS;
+  return passing / STEPS;
 }
 
-describe("the load within a bound is that of the best fixed setting, or 4 % of the capacity less", () => {
-  it.each(models)("$name", async (model) => {
-    const shares: number[] = [];
-    for (const batching of fixed) shares.push(await findMaxUtilization(batching, model));
-    expect(await findMaxUtilization(adaptive, model)).toBeGreaterThanOrEqual(
-      Math.max(...shares) - 1.01 / STEPS,
-    );
-  });
+describe("the adaptive policy at the latency bound", () => {
+  it.each(models)(
+    "sustains the load of the best fixed setting, within 4 % of the capacity: $name",
+    async (model) => {
+      const shares: number[] = [];
+      for (const batching of fixed) shares.push(await findMaxUtilization(batching, model));
+      expect(await findMaxUtilization(adaptive, model)).toBeGreaterThanOrEqual(
+        Math.max(...shares) - 1.01 / STEPS,
+      );
+    },
+  );
 });
 
-describe("under little load", () => {
-  it.each(models)("nobody waits longer than without batching: $name", async (model) => {
+describe("the adaptive policy under little load", () => {
+  it.each(models)("is as fast as no batching: $name", async (model) => {
     const load = {
       ...model,
       requestsPerMs: (0.2 * (model.instances ?? 1)) / model.runMs(1),

@@ -1,5 +1,5 @@
-// The executor under a simulated load: Poisson arrivals of one row each, and a session whose runs take a time that depends on
-// their rows. The clock jumps from event to event, so that a figure is the same on every machine.
+// Load simulation for the executor: Poisson arrivals of one row each, and run times that depend on the number of rows.
+// The clock jumps from event to event, so that every machine gets the same figures.
 import type { Clock } from "../../../src/core/clock.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
 import { createExecutor } from "../../../src/region/server/batching/create-executor.ts";
@@ -9,7 +9,7 @@ import { createRandom } from "../../bench/lib/random.ts";
 import { flushEventLoop, TEST_TIER } from "./manual-session.ts";
 
 export interface SimulatedLoad {
-  /** What a run takes on average; each one a little more or less. */
+  /** Mean run time; single runs vary around it. */
   readonly runMs: (rows: number) => number;
   readonly requestsPerMs: number;
   readonly requests?: number;
@@ -24,9 +24,9 @@ export interface SimulationResult {
   readonly reasons: ReadonlySet<string>;
 }
 
-/** Of a run's time, as the standard deviation of its logarithm. */
+/** Standard deviation of the logarithm of a run time. */
 const LOG_STANDARD_DEVIATION = 0.1;
-/** Not counted: what comes while nothing is known yet. */
+/** Share of requests that are not counted, because the policy has not learned the run times yet. */
 const WARMUP_SHARE = 0.2;
 
 export async function simulateLoad(
@@ -100,7 +100,7 @@ function createEventClock(): Clock & { next(): boolean } {
         if (index !== -1) timers.splice(index, 1);
       };
     },
-    /** To the next timer, which fires. @returns whether there was one */
+    /** Advances to the next timer and fires it. @returns whether there was one */
     next() {
       const timer = timers.shift();
       if (timer === undefined) return false;

@@ -1,5 +1,5 @@
-// Triton's seven cases of queue policies (qa/L0_model_queue/model_queue_test.py, with the configurations of its test.sh), by
-// its names and times. There clients measure how long an answer takes; here a clock is moved, and runs are looked at.
+// Triton's seven cases of queue policies, with its names and times (qa/L0_model_queue/model_queue_test.py and test.sh).
+// Triton's clients measure latencies; these tests move a manual clock and inspect runs.
 import { describe, expect, it } from "vitest";
 import type { BatchingConfig } from "../../../src/registry/serving-config.ts";
 import {
@@ -8,7 +8,7 @@ import {
   type ExecutorFixtureOptions,
 } from "./manual-session.ts";
 
-/** Ten seconds, in which nothing is ever decided by it but where a case waits for them. */
+/** Ten seconds: longer than every case, except where a case waits for this delay. */
 const DELAY_MS = 10_000;
 const base: ExecutorFixtureOptions = {
   maxBatchRows: 32,
@@ -16,11 +16,11 @@ const base: ExecutorFixtureOptions = {
   maxQueueDelayUs: DELAY_MS * 1_000,
 };
 
-/** A work of so many rows, all of them its number. */
+/** Rows of one request, which all contain its id. */
 const createRows = (count: number, id: number) => Array.from({ length: count }, () => id);
 
-describe("Triton's queue policies", () => {
-  it("test_max_queue_size: 10 requests behind a running batch, 8 may wait", async () => {
+describe("Triton's queue size and timeouts", () => {
+  it("test_max_queue_size: 8 of 10 requests behind a running batch are queued", async () => {
     const { send, endRun, answers, reasons } = createExecutorFixture({
       maxBatchRows: 32,
       preferredBatchRows: [4, 8],
@@ -37,7 +37,7 @@ describe("Triton's queue policies", () => {
     expect(answers[8]).toEqual([8]);
   });
 
-  it("test_policy_delay: what has timed out goes behind later ones, which form a batch without it", async () => {
+  it("test_policy_delay: a timed-out request moves behind later ones, which form a batch without it", async () => {
     const { send, clock, firsts, runs, endRun, reports } = createExecutorFixture({
       ...base,
       queue: { timeoutAction: "delay", defaultTimeoutUs: 100_000 },
@@ -48,7 +48,7 @@ describe("Triton's queue policies", () => {
     send([2, 2]);
     send([3, 3]);
     await flushEventLoop();
-    expect(firsts()).toEqual([[2, 2, 3, 3]]); // at once
+    expect(firsts()).toEqual([[2, 2, 3, 3]]);
     await endRun();
     clock.advance(DELAY_MS - 201);
     expect(runs).toHaveLength(1);
@@ -60,7 +60,7 @@ describe("Triton's queue policies", () => {
     ]);
   });
 
-  it("test_policy_reject: what has timed out is refused, and later ones form a batch", async () => {
+  it("test_policy_reject: a timed-out request is rejected, and later ones form a batch", async () => {
     const { send, clock, firsts, answers } = createExecutorFixture({
       ...base,
       queue: { defaultTimeoutUs: 100_000 },
@@ -74,13 +74,15 @@ describe("Triton's queue policies", () => {
     expect(answers).toEqual({ 1: "request_expired" });
     expect(firsts()).toEqual([[2, 2, 3, 3]]);
   });
+});
 
-  describe("test_timeout_override: a request's own timeout may only be shorter than the default", () => {
+describe("Triton's timeout override", () => {
+  describe("test_timeout_override: a request's own timeout can only shorten the default", () => {
     it.each([
-      ["shorter", 100, 100],
-      ["longer", 10_000, 1_000],
-      ["none", undefined, 1_000],
-    ])("%s", async (_what, timeoutMs, expectedMs) => {
+      { timeoutMs: 100, expectedMs: 100 },
+      { timeoutMs: 10_000, expectedMs: 1_000 },
+      { timeoutMs: undefined, expectedMs: 1_000 },
+    ])("$timeoutMs ms becomes $expectedMs ms", async ({ timeoutMs, expectedMs }) => {
       const { send, clock, firsts, runs, answers } = createExecutorFixture({
         ...base,
         queue: { allowTimeoutOverride: true, defaultTimeoutUs: 1_000_000 },
@@ -89,24 +91,28 @@ describe("Triton's queue policies", () => {
       await flushEventLoop();
       clock.advance(50);
       send([2, 2]);
-      send([3, 3]); // not a batch of 4 while the first is in line before them
+      // These are no batch of 4 while the first request is ahead of them.
+      send([3, 3]);
       await flushEventLoop();
       clock.advance(expectedMs - 51);
       await flushEventLoop();
-      expect([answers, runs]).toEqual([{}, []]);
+      expect(answers).toEqual({});
+      expect(runs).toEqual([]);
       clock.advance(1);
       await flushEventLoop();
       expect(answers).toEqual({ 1: "request_expired" });
       expect(firsts()).toEqual([[2, 2, 3, 3]]);
     });
   });
+});
 
+describe("Triton's priorities", () => {
   it.each([
-    ["test_priority_levels", 2],
-    ["test_max_priority_levels, which here are 64", 64],
+    { name: "test_priority_levels", priorityLevels: 2 },
+    { name: "test_max_priority_levels, 64 in this test", priorityLevels: 64 },
   ])(
-    "%s: a higher one goes before those that wait, and forms a batch with the first of them",
-    async (_name, priorityLevels) => {
+    "$name: a higher priority overtakes queued requests, and forms a batch with the first of them",
+    async ({ priorityLevels }) => {
       const { send, clock, firsts, runs, endRun, reports } = createExecutorFixture({
         ...base,
         queue: { priorityLevels, defaultPriorityLevel: priorityLevels },
@@ -128,8 +134,10 @@ describe("Triton's queue policies", () => {
       expect(reports.at(-1)).toMatchObject({ reason: "delay", rows: 1, queueTimesMs: [DELAY_MS] });
     },
   );
+});
 
-  it("test_priority_with_policy: each priority has its own policy, here delay and reject", async () => {
+describe("Triton's policies by priority", () => {
+  it("test_priority_with_policy: each priority has its own policy, in this case delay and reject", async () => {
     const queue = {
       priorityLevels: 2,
       defaultPriorityLevel: 2,
@@ -156,19 +164,20 @@ describe("Triton's queue policies", () => {
       clock.advance(200);
     }
     await flushEventLoop();
-    // At 1,200 ms: the second has timed out and is delayed, so that the first and the third are a batch.
+    // At 1,200 ms, the second request has timed out and is delayed; the first and the third form a batch.
     expect(firsts()).toEqual([[1, 1, 3, 3]]);
     await endRun();
     clock.advance(2_599 - 1_200);
     await flushEventLoop();
-    expect([answers[4], runs.length]).toEqual([undefined, 1]);
-    // At 2,600 ms: the fourth has timed out and is refused, so that the second and the fifth are one.
+    expect(answers).not.toHaveProperty("4");
+    expect(runs).toHaveLength(1);
+    // At 2,600 ms, the fourth request has timed out and is rejected; the second and the fifth form a batch.
     clock.advance(1);
     await flushEventLoop();
     expect(answers[4]).toBe("request_expired");
     expect(firsts()[1]).toEqual([2, 5, 5, 5]);
     await endRun();
-    // The sixth came at 1,000 ms.
+    // The sixth request arrived at 1,000 ms.
     clock.advance(DELAY_MS + 1_000 - 2_601);
     expect(runs).toHaveLength(2);
     clock.advance(1);

@@ -1,3 +1,4 @@
+// The choice of a region, and the distances and latency averages that it uses.
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
 import { greatCircleDistanceKm } from "../../../src/core/geo.ts";
@@ -8,7 +9,7 @@ import { estimateRoundTripMs } from "../../../src/region/client/round-trip-estim
 const frankfurt = { latitudeDegrees: 50.11, longitudeDegrees: 8.68 };
 const virginia = { latitudeDegrees: 38.95, longitudeDegrees: -77.45 };
 
-/** A generator whose sequence is the same each time. */
+/** Creates a generator of a fixed sequence. */
 function createRandom() {
   let state = 1;
   return () => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647;
@@ -29,12 +30,12 @@ describe("the choice of a region", () => {
     return counts.map((count) => count / 3_000);
   };
 
-  it("is none of none, and the only one", () => {
+  it("is undefined without regions, and the only region of one", () => {
     expect(chooseRegion([], random)).toBeUndefined();
     expect(sharesOf([{ expectedMs: 900, inFlight: 50 }])).toEqual([1]);
   });
 
-  it("never falls on one far away while a near one is well", () => {
+  it("is never a distant region while a near one responds normally", () => {
     expect(
       sharesOf([
         { expectedMs: 20, inFlight: 30 },
@@ -43,7 +44,7 @@ describe("the choice of a region", () => {
     ).toEqual([1, 0]);
   });
 
-  it("is the better one of two random ones: of three about as good, the worst is never taken and the best in two cases of three", () => {
+  it("is the better of two random regions: of three similar ones the best in two thirds of the draws, the worst never", () => {
     const [best, middle, worst] = sharesOf([
       { expectedMs: 20, inFlight: 0 },
       { expectedMs: 22, inFlight: 0 },
@@ -54,7 +55,7 @@ describe("the choice of a region", () => {
     expect(worst).toBe(0);
   });
 
-  it("minds what is under way to each", () => {
+  it("accounts for the calls in flight to each region", () => {
     expect(
       sharesOf([
         { expectedMs: 20, inFlight: 3 },
@@ -64,8 +65,8 @@ describe("the choice of a region", () => {
   });
 });
 
-describe("distance", () => {
-  it("is the great circle's, also across the date line and between antipodes", () => {
+describe("the distance between two places", () => {
+  it("is that of the great circle, even across the date line and between antipodes", () => {
     expect(greatCircleDistanceKm(frankfurt, virginia)).toBeGreaterThan(6_450);
     expect(greatCircleDistanceKm(frankfurt, virginia)).toBeLessThan(6_650);
     expect(greatCircleDistanceKm(frankfurt, frankfurt)).toBe(0);
@@ -74,28 +75,26 @@ describe("distance", () => {
         { latitudeDegrees: 0, longitudeDegrees: 179 },
         { latitudeDegrees: 0, longitudeDegrees: -179 },
       ),
-    ).toBeCloseTo(222.4, 0);
+    ).toBeCloseTo(222.4, 1);
     expect(
       greatCircleDistanceKm(
         { latitudeDegrees: 0, longitudeDegrees: 0 },
         { latitudeDegrees: 0, longitudeDegrees: 180 },
       ),
-    ).toBeCloseTo(20_015, 0);
+    ).toBeCloseTo(20_015.1, 1);
   });
 
-  it("is the first word on how long the way takes, where both places are known", () => {
+  it("is the initial estimate of the round trip if both places are known", () => {
     expect(estimateRoundTripMs(frankfurt, virginia)).toBeGreaterThan(110);
     expect(estimateRoundTripMs(frankfurt, virginia)).toBeLessThan(130);
-    expect([
-      estimateRoundTripMs(frankfurt, frankfurt),
-      estimateRoundTripMs(undefined, frankfurt),
-      estimateRoundTripMs(frankfurt, undefined),
-    ]).toEqual([2, 50, 50]);
+    expect(estimateRoundTripMs(frankfurt, frankfurt)).toBe(2);
+    expect(estimateRoundTripMs(undefined, frankfurt)).toBe(50);
+    expect(estimateRoundTripMs(frankfurt, undefined)).toBe(50);
   });
 });
 
-describe("the mean of late", () => {
-  it("is hardly moved by one slow call, follows what lasts, and gives way to what is expected", () => {
+describe("a moving average of latencies", () => {
+  it("resists one slow call, follows a lasting change, and decays to the expected latency", () => {
     const clock = new ManualClock();
     const means = createMovingAverages(clock);
     expect(means.meanMs("a", 33)).toBe(33);
@@ -106,6 +105,7 @@ describe("the mean of late", () => {
     expect(means.meanMs("a", 33)).toBeGreaterThan(190);
     expect(means.meanMs("b", 33)).toBe(33);
     clock.advance(100_000);
-    expect(means.meanMs("a", 33)).toBeCloseTo(33, 0);
+    expect(means.meanMs("a", 33)).toBeGreaterThan(33);
+    expect(means.meanMs("a", 33)).toBeLessThan(33.1);
   });
 });

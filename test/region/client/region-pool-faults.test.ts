@@ -1,4 +1,4 @@
-// The pool over regions on the network, real servers all: slow ones, dead ones, hanging ones, and their return.
+// The region pool over real servers on the network: slow, dead and hanging ones, and their recovery.
 import { createServer, type RequestListener } from "node:http";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
@@ -21,13 +21,13 @@ afterEach(async () => {
 
 interface Server {
   readonly url: string;
-  answersAfterMs: (call: number) => number;
+  latencyMs: (call: number) => number;
   calls: number;
-  /** Calls whose client left before the answer. */
-  left: number;
+  /** Number of calls whose client disconnected before the response. */
+  disconnects: number;
 }
 
-/** A server of the protocol that says its own name. */
+/** Starts an Open Inference server whose outputs contain its own name. */
 async function startServer(name: string): Promise<Server> {
   const data = [new TextEncoder().encode(name)];
   const body = encodeInferResponse(
@@ -39,11 +39,11 @@ async function startServer(name: string): Promise<Server> {
     if (incoming.url === "/v2/health/ready") return void response.writeHead(200).end();
     const timer = setTimeout(
       () => response.writeHead(200, { "content-type": "application/json" }).end(body),
-      region.answersAfterMs(region.calls++),
+      region.latencyMs(region.calls++),
     );
     response.on("close", () => {
       clearTimeout(timer);
-      if (!response.writableEnded) region.left++;
+      if (!response.writableEnded) region.disconnects++;
     });
   };
   const server = createServer(listener).listen(0, "127.0.0.1");
@@ -51,9 +51,9 @@ async function startServer(name: string): Promise<Server> {
   cleanups.push(() => (server.closeAllConnections(), server.close()));
   const region: Server = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    answersAfterMs: () => 2,
+    latencyMs: () => 2,
     calls: 0,
-    left: 0,
+    disconnects: 0,
   };
   return region;
 }
@@ -69,7 +69,7 @@ async function startProxiedServer(
 
 function createTestPool(urls: readonly string[], options: Partial<RegionPoolOptions> = {}) {
   const events: RegionEvent[] = [];
-  // The first one is where the requests come from.
+  // The requests come from the location of the first region.
   const regions = urls.map((baseUrl, index) => ({
     id: "ab"[index] ?? "",
     location: { latitudeDegrees: 50, longitudeDegrees: 8 - 85 * index },
@@ -82,7 +82,7 @@ function createTestPool(urls: readonly string[], options: Partial<RegionPoolOpti
   });
   const background: Promise<unknown>[] = [];
   const waitUntil = (work: Promise<unknown>) => void background.push(work);
-  const ask = async (times: number, timeoutMs = 2_000) => {
+  const inferTimes = async (times: number, timeoutMs = 2_000) => {
     const origins: string[] = [];
     for (let call = 0; call < times; call++) {
       const outputs = pool.infer(
@@ -97,68 +97,72 @@ function createTestPool(urls: readonly string[], options: Partial<RegionPoolOpti
     }
     return origins;
   };
-  const won = (kind: string) =>
+  const countWon = (kind: string) =>
     events.filter(
       (event) => event.kind === "extra_call" && event.reason === kind && event.result === "won",
     ).length;
-  return { pool, events, ask, won, background };
+  return { pool, events, inferTimes, countWon, background };
 }
 
-describe("regions over the network", () => {
-  it("a late answer is given by another region, and the late one hears that nobody waits", async () => {
+describe("a pool over slow and broken regions", () => {
+  it("returns another region's response instead of a late one, and aborts the late call", async () => {
     const [a, b] = [await startServer("a"), await startServer("b")];
-    let late = 1;
-    a.answersAfterMs = b.answersAfterMs = () => (late-- > 0 ? 60_000 : 2);
-    const { ask, won } = createTestPool([a.url, b.url]);
-    expect([await ask(1, 5_000), won("hedge")]).toEqual([[expect.stringMatching(/a|b/)], 1]);
-    await expect.poll(() => a.left + b.left).toBe(1);
+    let hangingCalls = 1;
+    a.latencyMs = b.latencyMs = () => (hangingCalls-- > 0 ? 60_000 : 2);
+    const { inferTimes, countWon } = createTestPool([a.url, b.url]);
+    expect(await inferTimes(1, 5_000)).toEqual([expect.stringMatching(/^[ab]$/)]);
+    expect(countWon("hedge")).toBe(1);
+    await expect.poll(() => a.disconnects + b.disconnects).toBe(1);
   });
 
-  it("a region that resets its connections costs no answer, is left, and is used again when it is back", async () => {
+  it("loses no response to a region that resets connections, avoids it, and calls it again after its recovery", async () => {
     const [a, b] = [await startProxiedServer("a"), await startProxiedServer("b")];
-    b.server.answersAfterMs = () => 400;
-    const { ask, pool, won } = createTestPool([a.proxy.url, b.proxy.url]);
-    await ask(200);
+    b.server.latencyMs = () => 400;
+    const { inferTimes, pool, countWon } = createTestPool([a.proxy.url, b.proxy.url]);
+    await inferTimes(200);
     a.proxy.behavior = "resets";
-    expect(new Set(await ask(10))).toEqual(new Set(["b"]));
-    expect([won("retry") > 0, won("retry") <= 5, pool.listRegions(undefined)[0]?.health]).toEqual([
-      true,
-      true,
-      expect.stringMatching(/doubtful|unhealthy/),
-    ]);
+    expect(new Set(await inferTimes(10))).toEqual(new Set(["b"]));
+    expect(countWon("retry")).toBeGreaterThan(0);
+    expect(countWon("retry")).toBeLessThanOrEqual(5);
+    expect(pool.listRegions(undefined)[0]?.health).toMatch(/doubtful|unhealthy/);
     a.proxy.behavior = "forwards";
     b.proxy.behavior = "resets";
-    await expect.poll(async () => (await ask(1))[0], { timeout: 10_000 }).toBe("a");
+    await expect.poll(async () => (await inferTimes(1))[0], { timeout: 10_000 }).toBe("a");
   });
+});
 
-  it("a region that hangs is broken off within its callers' time, and asked no more until its circuit lets one through", async () => {
+describe("a pool whose regions all fail", () => {
+  it("aborts calls to a hanging region at their deadline, and avoids the region until its circuit allows a probe", async () => {
     const { proxy } = await startProxiedServer("a");
-    const { ask, events, pool, background } = createTestPool([proxy.url], {
+    const { inferTimes, events, pool, background } = createTestPool([proxy.url], {
       hedgeSameRegion: false,
     });
-    await ask(40);
+    await inferTimes(40);
     proxy.behavior = "hangs";
-    const lost = await Promise.all(Array.from({ length: 8 }, () => ask(1, 600)));
-    expect(new Set(lost.flat())).toEqual(new Set(["region_unavailable"]));
-    expect([
-      pool.listRegions(undefined)[0]?.health,
-      events.findLast(({ kind }) => kind === "circuit"),
-    ]).toEqual(["unhealthy", { kind: "circuit", region: "a", state: "open" }]);
+    const timedOut = await Promise.all(Array.from({ length: 8 }, () => inferTimes(1, 600)));
+    expect(new Set(timedOut.flat())).toEqual(new Set(["region_unavailable"]));
+    expect(pool.listRegions(undefined)[0]?.health).toBe("unhealthy");
+    expect(events.findLast(({ kind }) => kind === "circuit")).toEqual({
+      kind: "circuit",
+      region: "a",
+      state: "open",
+    });
     const connections = proxy.connections;
-    await ask(20);
-    expect(proxy.connections - connections).toBeLessThanOrEqual(2); // one asks whether it is ready, another may be a probe
+    await inferTimes(20);
+    // One connection is a readiness check, and another may be a probe.
+    expect(proxy.connections - connections).toBeLessThanOrEqual(2);
     proxy.behavior = "forwards";
-    await expect.poll(async () => (await ask(1))[0], { timeout: 10_000 }).toBe("a");
+    await expect.poll(async () => (await inferTimes(1))[0], { timeout: 10_000 }).toBe("a");
     expect(pool.listRegions(undefined)[0]?.health).toBe("healthy");
     await Promise.all(background);
   });
 
-  it("in a total outage, hardly more is sent than clients have asked", async () => {
+  it("makes few extra calls in a total outage", async () => {
     const [a, b] = [await startProxiedServer("a"), await startProxiedServer("b")];
-    const { events, ask } = createTestPool([a.proxy.url, b.proxy.url]);
-    await ask(50);
+    const { events, inferTimes } = createTestPool([a.proxy.url, b.proxy.url]);
+    await inferTimes(50);
     a.proxy.behavior = b.proxy.behavior = "resets";
-    await Promise.all(Array.from({ length: 100 }, () => ask(1)));
+    await Promise.all(Array.from({ length: 100 }, () => inferTimes(1)));
     const sent = events.filter(
       (event) => event.kind === "extra_call" && event.result === "sent",
     ).length;

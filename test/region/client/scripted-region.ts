@@ -1,4 +1,4 @@
-// A region whose answers a test writes, on a clock that it moves. No imports from Node: suites in workerd use it too.
+// Scripted region: a test sets its responses, on a manual clock. It imports nothing from Node, because suites in workerd use it too.
 import { regionErrors } from "../../../src/region/errors.ts";
 import { type ManualClock } from "../../../src/core/clock.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
@@ -21,18 +21,47 @@ export type ScriptedBehavior =
   | "hangs";
 
 export interface ScriptedRegion extends PooledRegion {
-  /** What it does with calls from now on; by the number of the call, from 0. */
+  /** Behavior for the following calls, by the index of the call. */
   behavior: (call: number) => ScriptedBehavior;
   isReady: boolean;
   readonly calls: (RegionCall & { readonly aborted: () => boolean })[];
   readonly readyCheckCount: number;
 }
 
+/** Settles after the behavior's latency, the call's timeout or the caller's abort, whichever is first. */
+function settleScripted<Answer>(
+  clock: ManualClock,
+  behavior: ScriptedBehavior,
+  { request, signal, answer }: ScriptedCall<Answer>,
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const fail = (reason: string, failure: RegionFailure) =>
+      reject(regionErrors.regionUnavailable(reason, undefined, { failure }));
+    const timeOut = () => fail("timed out", "timed_out");
+    if (signal?.aborted === true) return timeOut();
+    signal?.addEventListener("abort", timeOut, { once: true });
+    clock.setTimer(timeOut, request.timeoutMs);
+    if (behavior === "hangs") return;
+    clock.setTimer(() => {
+      if (behavior.load !== undefined) request.onLoadReport?.(behavior.load);
+      if (behavior.failure !== undefined) fail(`scripted: ${behavior.failure}`, behavior.failure);
+      else if (behavior.isRejected === true) reject(regionErrors.regionRefused(400, "scripted"));
+      else resolve(answer(behavior.status ?? 200));
+    }, behavior.afterMs);
+  });
+}
+
+interface ScriptedCall<Answer> {
+  readonly request: RegionCall;
+  readonly signal: AbortSignal | undefined;
+  readonly answer: (status: number) => Answer;
+}
+
 export function createScriptedRegion(
   clock: ManualClock,
   id: string,
   latencyMs: number,
-  more: Partial<Pick<PooledRegion, "location" | "publicUrl">> = {},
+  overrides: Partial<Pick<PooledRegion, "location" | "publicUrl">> = {},
 ): ScriptedRegion {
   let readyChecks = 0;
   const outputs: NamedTensors = {
@@ -44,34 +73,14 @@ export function createScriptedRegion(
     signal: AbortSignal | undefined,
     answer: (status: number) => Answer,
   ): Promise<Answer> {
-    const behaviour = region.behavior(region.calls.length);
+    const behavior = region.behavior(region.calls.length);
     region.calls.push({ ...request, aborted: () => signal?.aborted === true });
-    return new Promise((resolve, reject) => {
-      const timeOut = () =>
-        reject(
-          regionErrors.regionUnavailable("it was given up", undefined, { failure: "timed_out" }),
-        );
-      if (signal?.aborted === true) return timeOut();
-      signal?.addEventListener("abort", timeOut, { once: true });
-      clock.setTimer(timeOut, request.timeoutMs);
-      if (behaviour === "hangs") return;
-      clock.setTimer(() => {
-        if (behaviour.load !== undefined) request.onLoadReport?.(behaviour.load);
-        if (behaviour.failure !== undefined)
-          reject(
-            regionErrors.regionUnavailable(`scripted: ${behaviour.failure}`, undefined, {
-              failure: behaviour.failure,
-            }),
-          );
-        else if (behaviour.isRejected === true) reject(regionErrors.regionRefused(400, "scripted"));
-        else resolve(answer(behaviour.status ?? 200));
-      }, behaviour.afterMs);
-    });
+    return settleScripted(clock, behavior, { request, signal, answer });
   }
 
   const region: ScriptedRegion = {
     id,
-    ...more,
+    ...overrides,
     behavior: () => ({ afterMs: latencyMs }),
     isReady: true,
     calls: [],
@@ -92,37 +101,37 @@ export function createScriptedRegion(
   return region;
 }
 
-export const createRegionRequest = (more: Partial<RegionRequest> = {}): RegionRequest => ({
+export const createRegionRequest = (overrides: Partial<RegionRequest> = {}): RegionRequest => ({
   model: "mood",
   version: 1,
   tier: "heavy",
   inputs: [],
   requestId: "r",
   timeoutMs: 1_000,
-  ...more,
+  ...overrides,
 });
 
-/** Which region gave these outputs. */
+/** Id of the region that returned these outputs. */
 export function respondingRegionOf({ from }: NamedTensors): string {
   return from?.datatype === "BYTES" ? new TextDecoder().decode(from.data[0]) : "";
 }
 
-/** Lets everything happen that does not wait for the clock. */
+/** Runs all pending work that does not wait for the clock. */
 export async function flushMicrotasks(): Promise<void> {
   for (let turn = 0; turn < 30; turn++) await Promise.resolve();
 }
 
-/** Moves the clock until the work is over. */
+/** Advances the clock until the work has settled. */
 export async function advanceUntilSettled<Result>(
   clock: ManualClock,
   work: Promise<Result>,
   stepMs = 1,
 ): Promise<PromiseSettledResult<Result>> {
-  const seen: { result?: PromiseSettledResult<Result> } = {};
-  void Promise.allSettled([work]).then(([settled]) => (seen.result = settled));
+  const outcome: { result?: PromiseSettledResult<Result> } = {};
+  void Promise.allSettled([work]).then(([settled]) => (outcome.result = settled));
   for (;;) {
     await flushMicrotasks();
-    if (seen.result !== undefined) return seen.result;
+    if (outcome.result !== undefined) return outcome.result;
     clock.advance(stepMs);
   }
 }
