@@ -1,12 +1,12 @@
 // Cache layers: creates the configured layers of the result cache, in lookup order.
 
+import type { CacheLayer, CacheLayerName } from "../../src/cache/cache-policy.ts";
+import type { CacheStore } from "../../src/cache/cache-store.ts";
 import { createCacheCircuitBreaker } from "../../src/cache/circuit-breaker.ts";
+import { createCircuitBreakingStore } from "../../src/cache/circuit-breaking-store.ts";
 import { createCdnCache, type HttpCache } from "../../src/cache/drivers/cdn.ts";
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
-import type { CacheStore } from "../../src/cache/cache-store.ts";
-import { createCircuitBreakingStore } from "../../src/cache/circuit-breaking-store.ts";
-import type { CacheLayer, CacheLayerName } from "../../src/cache/cache-policy.ts";
 import { createHashedKeyStore } from "../../src/cache/hashed-key-store.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { reasonOf } from "../../src/core/errors.ts";

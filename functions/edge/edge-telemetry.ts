@@ -3,8 +3,8 @@
 import type { Clock } from "../../src/core/clock.ts";
 import { reasonOf } from "../../src/core/errors.ts";
 import type { MetricsConfig } from "../../src/http/metrics-config.ts";
-import { mergeSeries } from "../../src/telemetry/metrics-aggregate.ts";
 import { writeDataPoints } from "../../src/telemetry/analytics-engine.ts";
+import { mergeSeries } from "../../src/telemetry/metrics-aggregate.ts";
 import { createMetricsRecorder } from "../../src/telemetry/metrics-recorder.ts";
 import { createMetricsReporter } from "../../src/telemetry/metrics-reporter.ts";
 import type { Telemetry } from "../../src/telemetry/telemetry.ts";

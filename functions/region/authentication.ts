@@ -1,8 +1,8 @@
 // Authentication of the region's clients, created from its settings.
 
 import type { MiddlewareHandler } from "hono";
-import type { RegionEnv } from "../../src/region/server/routes/route-helpers.ts";
 import { createSignatureAuth } from "../../src/region/server/auth/signature-auth.ts";
+import type { RegionEnv } from "../../src/region/server/routes/route-helpers.ts";
 import type { RegionSettings } from "./settings.ts";
 
 const LOOPBACK = /^(127\.|::1$|localhost$)/;

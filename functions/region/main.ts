@@ -1,35 +1,35 @@
 #!/usr/bin/env node
 // Region server: creates its components from EDGETIER_* variables, serves, and drains on SIGTERM or SIGINT.
 
-import { processErrors } from "../../src/core/process-errors.ts";
 import { hostname } from "node:os";
+import packageJson from "../../package.json" with { type: "json" };
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { asEdgeTierError } from "../../src/core/errors.ts";
+import { processErrors } from "../../src/core/process-errors.ts";
 import type { Tracer } from "../../src/core/tracing.ts";
-import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
-import { toS3Options } from "../../src/registry/s3-config.ts";
-import { createModelStore } from "../../src/registry/object-model-store.ts";
 import { createRegionApp, type RegionAppDependencies } from "../../src/region/server/app.ts";
+import { createBatchSpanRecorder } from "../../src/region/server/batch-spans.ts";
+import { createConcurrencyLimiter } from "../../src/region/server/batching/concurrency-limiter.ts";
+import { createExecutor } from "../../src/region/server/batching/create-executor.ts";
+import { createPreciseClock } from "../../src/region/server/batching/precise-clock.ts";
 import type { Executor } from "../../src/region/server/executor.ts";
 import { createLifecycle } from "../../src/region/server/lifecycle.ts";
 import {
   createModelRepository,
   type ModelRepository,
 } from "../../src/region/server/model-repository.ts";
-import { createExecutor } from "../../src/region/server/batching/create-executor.ts";
-import { createConcurrencyLimiter } from "../../src/region/server/batching/concurrency-limiter.ts";
-import { createPreciseClock } from "../../src/region/server/batching/precise-clock.ts";
-import { createRequestCoalescer } from "../../src/region/server/request-coalescing.ts";
-import { createBatchSpanRecorder } from "../../src/region/server/batch-spans.ts";
-import { startRegionServer, type RegionServer } from "../../src/region/server/server.ts";
 import type { OperatorConfig } from "../../src/region/server/operator-config.ts";
-import { createConfiguredTracer } from "../../src/telemetry/trace-config.ts";
+import { createRequestCoalescer } from "../../src/region/server/request-coalescing.ts";
+import { startRegionServer, type RegionServer } from "../../src/region/server/server.ts";
+import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
+import { toS3Options } from "../../src/registry/s3-config.ts";
 import { createIsolatedRuntime } from "../../src/runtime/native/isolated-runtime.ts";
-import packageJson from "../../package.json" with { type: "json" };
+import { createConfiguredTracer } from "../../src/telemetry/trace-config.ts";
 import { createAuthentication } from "./authentication.ts";
+import { createInstrumentation, type Instrumentation } from "./instrumentation.ts";
 import { createLog, type Log } from "./log.ts";
 import { readModelsFile } from "./models-file.ts";
-import { createInstrumentation, type Instrumentation } from "./instrumentation.ts";
 import { batchingDefaultsOf, readRegionSettings, type RegionSettings } from "./settings.ts";
 
 /** Components that most parts of the server share. */

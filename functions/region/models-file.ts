@@ -1,13 +1,17 @@
 // Reads the operator's model configuration (EDGETIER_REGION_MODELS): a JSON file keyed by model name, with "*" for all models.
 // Its warm-up files are in the same folder.
 
-import { coreErrors } from "../../src/core/common-errors.ts";
 import { readFile, realpath } from "node:fs/promises";
 import { dirname, resolve, sep } from "node:path";
 import * as z from "zod";
+import { coreErrors } from "../../src/core/common-errors.ts";
 import { formatZodIssues } from "../../src/core/config.ts";
-import { reasonOf, shown } from "../../src/core/errors.ts";
+import { reasonOf, formatValue } from "../../src/core/errors.ts";
 import { sha256Hex } from "../../src/core/hash.ts";
+import type {
+  OperatorModelConfig,
+  OperatorConfig,
+} from "../../src/region/server/operator-config.ts";
 import {
   type ArtifactRef,
   modelNameSchema,
@@ -18,10 +22,6 @@ import {
   type ServingConfig,
   mapServingFiles,
 } from "../../src/registry/serving-config.ts";
-import type {
-  OperatorModelConfig,
-  OperatorConfig,
-} from "../../src/region/server/operator-config.ts";
 
 const VARIABLE = "EDGETIER_REGION_MODELS";
 const ALL_MODELS = "*";
@@ -61,7 +61,7 @@ export async function readModelsFile(
   const misnamed = Object.keys(json instanceof Object ? json : {}).filter(
     (name) => name !== ALL_MODELS && !modelNameSchema.safeParse(name).success,
   );
-  const misnamedProblems = misnamed.map((name) => `${shown(name)} is not a valid model name`);
+  const misnamedProblems = misnamed.map((name) => `${formatValue(name)} is not a valid model name`);
   if (!parsed.success || misnamed.length > 0)
     throw invalid(path, [
       ...misnamedProblems,
@@ -97,7 +97,7 @@ async function readJson(path: string): Promise<unknown> {
 
 const invalid = (path: string, problems: readonly string[]) =>
   coreErrors.invalidConfiguration(
-    problems.map((problem) => `${VARIABLE} ${shown(path)}: ${problem}`),
+    problems.map((problem) => `${VARIABLE} ${formatValue(path)}: ${problem}`),
   );
 
 function listWarmupPaths({ tiers = {}, ...own }: FileConfig): string[] {
@@ -121,7 +121,7 @@ async function readFiles(path: string, names: readonly string[]) {
         : undefined;
       if (bytes === undefined || bytes.byteLength === 0) {
         problems.push(
-          `the warm-up file ${shown(name)} ${bytes === undefined ? "is outside the folder of this file" : "is empty"}`,
+          `the warm-up file ${formatValue(name)} ${bytes === undefined ? "is outside the folder of this file" : "is empty"}`,
         );
         continue;
       }
@@ -129,7 +129,7 @@ async function readFiles(path: string, names: readonly string[]) {
       refs.set(name, ref);
       files.set(ref.sha256, bytes);
     } catch (error) {
-      problems.push(`the warm-up file ${shown(name)} cannot be read: ${reasonOf(error)}`);
+      problems.push(`the warm-up file ${formatValue(name)} cannot be read: ${reasonOf(error)}`);
     }
   }
   return { refs, files, problems };

@@ -2,14 +2,14 @@
 
 import * as z from "zod";
 import { parseConfig, integerText } from "../../src/core/config.ts";
+import { reasonOf } from "../../src/core/errors.ts";
+import { regionKeysSchema } from "../../src/region/region-keys.ts";
+import { parseModelRef } from "../../src/registry/model-ref.ts";
 import { s3VariableSchemas } from "../../src/registry/s3-config.ts";
 import type { BatchingConfig } from "../../src/registry/serving-config.ts";
-import { parseModelRef } from "../../src/registry/model-ref.ts";
-import { regionKeysSchema } from "../../src/region/region-keys.ts";
 import { trustVariableSchemas } from "../../src/registry/signing-keys.ts";
-import { traceVariables } from "../../src/telemetry/trace-config.ts";
-import { reasonOf } from "../../src/core/errors.ts";
 import { ISOLATIONS } from "../../src/runtime/native/isolated-runtime.ts";
+import { traceVariables } from "../../src/telemetry/trace-config.ts";
 
 const ALL_MODELS = "*";
 

@@ -1,7 +1,7 @@
 // Wraps a store outside the isolate: keys are hashed, so the store does not see inputs, and values are checksummed.
 
-import type { CacheStore } from "./cache-store.ts";
 import { hashCacheKey } from "./cache-key.ts";
+import type { CacheStore } from "./cache-store.ts";
 import { encodeChecksummed, decodeChecksummed } from "./checksummed-value.ts";
 
 /** @param store receives the hexadecimal SHA-256 of each key */

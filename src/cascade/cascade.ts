@@ -1,13 +1,13 @@
 // Cascade: runs tiers in order; each tier receives the inputs that the earlier tiers did not answer confidently. The policy is
 // pure, and tiers are injected.
 
-import { cascadeErrors } from "./errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
 import { asEdgeTierError, EdgeTierError } from "../core/errors.ts";
 import type { TaskInput } from "../tasks/task.ts";
 import type { TierPrediction } from "./calibration.ts";
 import type { Deadline } from "./deadline.ts";
 import { type ExitRule, shouldExit, shouldExitWhenSaturated } from "./early-exit.ts";
+import { cascadeErrors } from "./errors.ts";
 
 export interface CascadeTier {
   readonly id: string;

@@ -1,8 +1,8 @@
 // Deadline: tracks how long a request's response is wanted, until its deadline or its client's disconnect. Every stage shares one
 // object.
 
-import { coreErrors } from "../core/common-errors.ts";
 import type { Clock } from "../core/clock.ts";
+import { coreErrors } from "../core/common-errors.ts";
 import { type EdgeTierError } from "../core/errors.ts";
 
 export interface Deadline {

@@ -1,9 +1,9 @@
 // Alias arguments: the option and the output that all commands share that move an alias.
 
-import { cliErrors } from "./errors.ts";
+import type { AliasChange, AliasState } from "../registry/aliases.ts";
 import { aliasNameSchema } from "../registry/manifest.ts";
 import { DEFAULT_ALIAS } from "../registry/model-ref.ts";
-import type { AliasChange, AliasState } from "../registry/aliases.ts";
+import { cliErrors } from "./errors.ts";
 import { printJson, printLine } from "./output.ts";
 
 export const aliasArg = {

@@ -1,6 +1,8 @@
 // Deployment build: builds this project's deployment, playground page and snapshots for the commands that need them.
 // Configuration comes from package.json, products go to dist. Heavy tools (binaryen, esbuild, Miniflare) are imported lazily.
 
+import type { DeployedEngine } from "../registry/deployed-engine.ts";
+import type { PublishSource } from "../registry/publish.ts";
 import { readDeploymentConfig } from "../toolchain/deployment-config.ts";
 import {
   collectEdgeArtifacts,
@@ -9,8 +11,6 @@ import {
 } from "../toolchain/edge-graphs.ts";
 import type { BuiltDeployment } from "../toolchain/engine/build-deployment.ts";
 import type { ProjectSnapshots } from "../toolchain/engine/tier-snapshots.ts";
-import type { DeployedEngine } from "../registry/deployed-engine.ts";
-import type { PublishSource } from "../registry/publish.ts";
 import {
   ASSETS_FOLDER,
   DEPLOYMENT_FOLDER,

@@ -1,6 +1,5 @@
 // CDN purge: removes responses tagged with a moved alias, through Cloudflare's purge by tag.
 
-import { cliErrors } from "./errors.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod";
 import { cacheTags } from "../cache/cache-policy.ts";
@@ -8,6 +7,7 @@ import { httpUrlText, parseConfig } from "../core/config.ts";
 import { reasonOf } from "../core/errors.ts";
 import { tryParseJson } from "../core/json.ts";
 import { DEFAULT_ALIAS } from "../registry/model-ref.ts";
+import { cliErrors } from "./errors.ts";
 
 export const purgeArgs = {
   purge: {

@@ -1,19 +1,19 @@
 // Command line: runs a tree of citty commands and adds what citty lacks. Unknown options are rejected with a suggestion,
 // deprecated names keep working with a warning, and exit codes distinguish usage errors (2) from failures (1).
 
-import { cliErrors } from "./errors.ts";
 import { parseArgs, stripVTControlCharacters } from "node:util";
 import { type ArgsDef, type CommandDef, parseArgs as parseOptions, runCommand } from "citty";
 import { EdgeTierError, reasonOf } from "../core/errors.ts";
 import { VERSION } from "../core/version.ts";
+import { renderNextStep } from "./command-guides.ts";
 import {
   type DeprecatedName,
   findRenamedCommand,
   renderDeprecation,
   replaceDeprecatedOptions,
 } from "./deprecated-names.ts";
+import { cliErrors } from "./errors.ts";
 import { renderCommandHelp, renderGroupHelp } from "./help.ts";
-import { renderNextStep } from "./command-guides.ts";
 import { printError, printUsageWarning, createProgressPrinter } from "./output.ts";
 import { suggestName } from "./suggest-name.ts";
 

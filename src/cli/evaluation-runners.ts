@@ -1,12 +1,12 @@
 // Evaluation runners: opens the runtimes in which commands evaluate models, and shows progress.
 
-import { type ProjectRun, runProjectTiers } from "../toolchain/evaluate/evaluate-project.ts";
-import type { Runner } from "../toolchain/evaluate/runner.ts";
-import type { LabeledSample } from "../toolchain/evaluate/labeled-samples.ts";
-import type { WorkerdRunner } from "../toolchain/evaluate/harness/workerd-runner.ts";
 import type { ClassificationProject } from "../registry/manifest.ts";
 import type { PublishSource } from "../registry/publish.ts";
 import type { EngineModule } from "../runtime/wasm/engine.ts";
+import { type ProjectRun, runProjectTiers } from "../toolchain/evaluate/evaluate-project.ts";
+import type { WorkerdRunner } from "../toolchain/evaluate/harness/workerd-runner.ts";
+import type { LabeledSample } from "../toolchain/evaluate/labeled-samples.ts";
+import type { Runner } from "../toolchain/evaluate/runner.ts";
 import { ENGINE_FOLDER } from "./local/paths.ts";
 
 export interface Runners {

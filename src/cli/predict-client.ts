@@ -1,10 +1,10 @@
 // Prediction client: requests one prediction from an edge and formats it for the terminal.
 
-import { cliErrors } from "./errors.ts";
 import * as z from "zod";
 import { reasonOf } from "../core/errors.ts";
 import { tryParseJson } from "../core/json.ts";
 import { detectImageFormat } from "../tasks/image/image-header.ts";
+import { cliErrors } from "./errors.ts";
 
 const TIMEOUT_MS = 60_000;
 

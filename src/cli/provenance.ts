@@ -5,9 +5,9 @@ import { readdir, readFile } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
 import { promisify } from "node:util";
 import packageJson from "../../package.json" with { type: "json" };
-import { sha256HexSync } from "../toolchain/sha256-sync.ts";
 import { VERSION } from "../core/version.ts";
 import type { PublishProvenance } from "../registry/publish.ts";
+import { sha256HexSync } from "../toolchain/sha256-sync.ts";
 
 const IGNORED_FOLDERS = new Set(["node_modules", "__pycache__"]);
 

@@ -1,10 +1,10 @@
 // Signing arguments: reads the signing keys from `--sign-key`, else from EDGETIER_SIGNING_KEYS; without either, none.
 
-import { cliErrors } from "./errors.ts";
-import { publishingErrors } from "../registry/publishing-errors.ts";
 import { readFile } from "node:fs/promises";
 import { reasonOf } from "../core/errors.ts";
+import { publishingErrors } from "../registry/publishing-errors.ts";
 import { parseSigningKey, type SigningKey } from "../registry/signing-keys.ts";
+import { cliErrors } from "./errors.ts";
 
 export const signingArgs = {
   "sign-key": {

@@ -1,14 +1,14 @@
 // Store arguments: opens the model store from options, else from EDGETIER_S3_* variables, else the local system's.
 
-import { publishingErrors } from "../registry/publishing-errors.ts";
 import * as z from "zod";
 import { httpUrlText, parseConfig } from "../core/config.ts";
 import { createS3ObjectStore } from "../registry/drivers/s3.ts";
 import type { ModelStore } from "../registry/model-store.ts";
+import { createModelStore } from "../registry/object-model-store.ts";
 import type { ObjectStore } from "../registry/object-store.ts";
+import { publishingErrors } from "../registry/publishing-errors.ts";
 import { toS3Options } from "../registry/s3-config.ts";
 import { type PublicKey, type SigningKey, trustVariableSchemas } from "../registry/signing-keys.ts";
-import { createModelStore } from "../registry/object-model-store.ts";
 import { LOCAL_S3, localPort, localS3Endpoint } from "./local/defaults.ts";
 
 export const storeArgs = {

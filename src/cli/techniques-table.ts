@@ -1,7 +1,7 @@
 // Techniques table: shows each candidate's figures relative to the reference, and why a candidate was rejected.
 
-import type { CandidateEvaluation } from "../toolchain/evaluate/evaluate-candidates.ts";
 import type { BuiltTier } from "../toolchain/build-plan/build-tier.ts";
+import type { CandidateEvaluation } from "../toolchain/evaluate/evaluate-candidates.ts";
 import { formatBytes, renderTable } from "./output.ts";
 
 export function renderTechniquesTable(tiers: readonly BuiltTier[]): string {

@@ -1,10 +1,9 @@
 // Client object: all functions of this package with one connection and shared defaults. An app that needs fewer bytes
 // imports `connect` and single functions instead.
 
+import type { EmbeddingsRequest } from "../protocol/embeddings.ts";
 import type { ModelDetail, ModelList } from "../protocol/model-detail.ts";
 import type { RegionList } from "../protocol/region-list.ts";
-import type { EmbeddingsRequest } from "../protocol/embeddings.ts";
-import type { ResponseCache } from "./response-cache.ts";
 import { type CallOptions, connect, type ConnectionOptions } from "./connection.ts";
 import { embed, type Embeddings, type EmbedOptions } from "./embed.ts";
 import { infer, type Inference, type InferOptions, type NamedTensors } from "./infer.ts";
@@ -12,6 +11,7 @@ import { getModel, listModels } from "./models.ts";
 import { type PredictInput, type PredictionFor, type PredictOptions, predict } from "./predict.ts";
 import { createRegionSelector, listRegions } from "./region-selector.ts";
 import { withCurrentNames } from "./renamed-options.ts";
+import type { ResponseCache } from "./response-cache.ts";
 
 /**
  * Options of {@link createClient}: the connection, and defaults for its calls.

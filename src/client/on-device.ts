@@ -11,17 +11,17 @@ import { abortedError } from "./abort-scope.ts";
 import { parseJsonText } from "./connection.ts";
 import { EdgeTierError, clientError, isOutage } from "./errors.ts";
 import {
-  createDeviceTier,
-  type DeviceInput,
-  type DeviceTierRunner,
-} from "./on-device/device-tier.ts";
-import {
   readManifest,
   type ReadExportFile,
   readVerifiedFile,
   type Sha256,
   webSha256,
 } from "./on-device/device-export.ts";
+import {
+  createDeviceTier,
+  type DeviceInput,
+  type DeviceTierRunner,
+} from "./on-device/device-tier.ts";
 import { type Ort, type OrtTensor, createGraphRunner } from "./on-device/ort-session.ts";
 import type { Prediction, PredictOptions, PredictOutput } from "./predict.ts";
 import { withCurrentNames } from "./renamed-options.ts";

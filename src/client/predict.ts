@@ -2,7 +2,6 @@
 
 import { toBase64 } from "../core/base64.ts";
 import type { PredictParameters, PredictResponse } from "../protocol/predict.ts";
-import type { ResponseCache } from "./response-cache.ts";
 import {
   type CallOptions,
   type Connection,
@@ -13,6 +12,7 @@ import {
 } from "./connection.ts";
 import { clientError, isOutage } from "./errors.ts";
 import { withCurrentNames } from "./renamed-options.ts";
+import type { ResponseCache } from "./response-cache.ts";
 
 /**
  * Input of {@link predict}: a text, or a JPEG or PNG file.

@@ -1,6 +1,6 @@
 // Errors shared by several layers: bad tensors, failed sessions, deadlines, configuration.
 
-import { shown, errorFactory, type ErrorTable } from "./errors.ts";
+import { formatValue, errorFactory, type ErrorTable } from "./errors.ts";
 
 /** Status and remedy of each code that this module owns. */
 export const coreErrorTable = {
@@ -46,15 +46,15 @@ export const coreErrors = {
   invalidRequest: (problems: readonly string[]) =>
     makeError("invalid_request", `Invalid request: ${problems.join("; ")}.`),
   unsupportedMediaType: (mediaType: string, allowed: readonly string[]) =>
-    makeError("unsupported_media_type", `Unsupported media type ${shown(mediaType)}.`, {
+    makeError("unsupported_media_type", `Unsupported media type ${formatValue(mediaType)}.`, {
       values: { allowed: allowed.join(", ") },
     }),
   noSuchTier: (model: string, tier: string, tiers: readonly string[]) =>
-    makeError("no_such_tier", `Model ${shown(model)} has no tier ${shown(tier)}.`, {
+    makeError("no_such_tier", `Model ${formatValue(model)} has no tier ${formatValue(tier)}.`, {
       values: { tiers: tiers.join(", ") },
     }),
   invalidTensor: (name: string, reason: string) =>
-    makeError("invalid_tensor", `Tensor ${shown(name)}: ${reason}.`),
+    makeError("invalid_tensor", `Tensor ${formatValue(name)}: ${reason}.`),
   storeUnavailable: (reason: string, cause?: unknown) =>
     makeError("model_store_unavailable", `The model store cannot be read: ${reason}.`, { cause }),
   manifestInvalid: (model: string, version: number, problems: readonly string[]) =>

@@ -1,7 +1,7 @@
 // Parses environment variables or Worker bindings against a zod schema, and reports all problems together.
 
-import { coreErrors } from "./common-errors.ts";
 import * as z from "zod";
+import { coreErrors } from "./common-errors.ts";
 import { reasonOf } from "./errors.ts";
 
 /** Schema of an integer written as text, with a default and inclusive bounds. */

@@ -83,13 +83,13 @@ export const errorFactory =
   };
 
 /** Formats an untrusted value so that a message stays short and printable. */
-export function shown(value: unknown, maxCharacters = 80): string {
+export function formatValue(value: unknown, maxCharacters = 80): string {
   const text = typeof value === "string" ? JSON.stringify(value) : String(value);
   return text.length > maxCharacters ? `${text.slice(0, maxCharacters)}…` : text;
 }
 
 /** Formats a name in single quotes, as in Triton's messages. */
-export const quoted = (name: string): string => `'${shown(name).replace(/^"|"$/g, "")}'`;
+export const quoteName = (name: string): string => `'${formatValue(name).replace(/^"|"$/g, "")}'`;
 
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

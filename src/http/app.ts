@@ -1,27 +1,27 @@
 // Edge app: assembles middleware and routes. All dependencies are injected, so that it runs in workerd, Node and tests.
 
-import { protocolErrors } from "../protocol/errors.ts";
 import { Hono } from "hono";
 import { requestId } from "hono/request-id";
 import type { Clock } from "../core/clock.ts";
 import { passthroughTracer, type Tracer } from "../core/tracing.ts";
+import { protocolErrors } from "../protocol/errors.ts";
 import type { RegionPool } from "../region/client/region-pool.ts";
-import type { ModelCatalog } from "../serving/model-catalog.ts";
 import type { EdgeSessions } from "../serving/edge-sessions.ts";
 import type { Embedder } from "../serving/embedder.ts";
-import type { Predictor } from "../serving/predictor.ts";
+import type { ModelCatalog } from "../serving/model-catalog.ts";
 import type { OpenInferenceModels } from "../serving/open-inference-models.ts";
+import type { Predictor } from "../serving/predictor.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { type AccessPolicy, OPEN_ACCESS } from "./access/access-policy.ts";
 import type { AppEnv } from "./app-env.ts";
 import { accessControl } from "./middleware/access-control.ts";
-import { browserHeaders } from "./middleware/browser-headers.ts";
-import { attachRequestContext } from "./middleware/request-context.ts";
 import { type BodyLimits, bodyLimit } from "./middleware/body-limit.ts";
-import { requestMetrics } from "./middleware/request-metrics.ts";
-import { requestTracing } from "./middleware/request-tracing.ts";
+import { browserHeaders } from "./middleware/browser-headers.ts";
 import { errorHandler } from "./middleware/error-handler.ts";
 import { INFERENCE_PATHS, loadShedding } from "./middleware/load-shedding.ts";
+import { attachRequestContext } from "./middleware/request-context.ts";
+import { requestMetrics } from "./middleware/request-metrics.ts";
+import { requestTracing } from "./middleware/request-tracing.ts";
 import { rejectOtherMethods } from "./reject-other-methods.ts";
 import { docsRoutes } from "./routes/docs.ts";
 import { embeddingsRoutes } from "./routes/embeddings.ts";

@@ -3,17 +3,17 @@
 import * as z from "zod";
 import { httpUrlText, parseConfig, integerText } from "../core/config.ts";
 import { regionVariables } from "../region/client/regions-config.ts";
-import type { RegionFetch } from "../region/signed-fetch.ts";
 import { regionKeySchema } from "../region/region-keys.ts";
+import type { RegionFetch } from "../region/signed-fetch.ts";
 import { s3VariableSchemas } from "../registry/s3-config.ts";
 import { trustVariableSchemas } from "../registry/signing-keys.ts";
 import { traceVariables } from "../telemetry/trace-config.ts";
-import { metricsVariables } from "./metrics-config.ts";
 import {
   accessVariables,
   hasCompleteJwtConfig,
   JWT_VARIABLES_MESSAGE,
 } from "./access/access-config.ts";
+import { metricsVariables } from "./metrics-config.ts";
 
 /** This binding exists only on Cloudflare; local runs have none. */
 const certificateBinding = z

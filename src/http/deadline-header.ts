@@ -1,7 +1,7 @@
 // Deadline header: parses `x-deadline-ms`, or RFC 7240's `prefer: wait=<seconds>`.
 
-import { protocolErrors } from "../protocol/errors.ts";
 import type { HonoRequest } from "hono";
+import { protocolErrors } from "../protocol/errors.ts";
 
 export const MAX_DEADLINE_MS = 600_000;
 

@@ -2,8 +2,8 @@
 // strictest content security policy. The usual API page components load megabytes from third parties.
 
 import { html, raw } from "hono/html";
-import type { OpenApiDocument } from "./openapi.ts";
 import type { OperationObject, ParameterObject } from "./openapi-builders.ts";
+import type { OpenApiDocument } from "./openapi.ts";
 
 /** Its hash is in the content security policy, so the `<style>` element must contain exactly this text. */
 export const DOCS_PAGE_CSS = `

@@ -1,6 +1,6 @@
 // HTTP errors: failures of the edge's routes and access control.
 
-import { reasonOf, shown, errorFactory, type ErrorTable } from "../core/errors.ts";
+import { reasonOf, formatValue, errorFactory, type ErrorTable } from "../core/errors.ts";
 
 /** Status and remedy of each code that this module owns. */
 export const httpErrorTable = {
@@ -57,10 +57,10 @@ const makeError = errorFactory(httpErrorTable);
 
 export const httpErrors = {
   repeatedParameter: (name: string) =>
-    makeError("repeated_parameter", `The query repeats the parameter ${shown(name)}.`),
+    makeError("repeated_parameter", `The query repeats the parameter ${formatValue(name)}.`),
   missingInput: () => makeError("missing_input", "The query parameter 'input' is missing."),
   noReport: (model: string, version: number) =>
-    makeError("no_report", `Version ${version} of model ${shown(model)} has no report.`),
+    makeError("no_report", `Version ${version} of model ${formatValue(model)} has no report.`),
   missingModel: () =>
     makeError(
       "missing_model",
@@ -77,7 +77,10 @@ export const httpErrors = {
       `This route requires the scope ${scope}; the credential has ${granted.length === 0 ? "none" : granted.join(", ")}.`,
     ),
   modelNotAllowed: (model: string) =>
-    makeError("model_not_allowed", `The credential does not allow the model ${shown(model)}.`),
+    makeError(
+      "model_not_allowed",
+      `The credential does not allow the model ${formatValue(model)}.`,
+    ),
   rateLimited: (requests: number, windowSeconds: number, retryAfterSeconds: number) =>
     makeError(
       "rate_limited",

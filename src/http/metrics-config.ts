@@ -2,8 +2,8 @@
 
 import * as z from "zod";
 import { integerText } from "../core/config.ts";
-import type { MetricsBatch } from "../telemetry/metrics-aggregate.ts";
 import type { AnalyticsEngineDataset } from "../telemetry/analytics-engine.ts";
+import type { MetricsBatch } from "../telemetry/metrics-aggregate.ts";
 import type { Series } from "../telemetry/series-table.ts";
 
 /** Durable Object namespace of functions/edge/metrics-aggregator.ts. */

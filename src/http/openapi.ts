@@ -9,6 +9,7 @@ import {
   embeddingsResponseSchema,
 } from "../protocol/embeddings.ts";
 import { modelDetailSchema, modelListSchema } from "../protocol/model-detail.ts";
+import { modelReportSchema } from "../protocol/model-report.ts";
 import {
   predictRequestSchema,
   predictParametersQuerySchema,
@@ -17,8 +18,6 @@ import {
 } from "../protocol/predict.ts";
 import { PROBLEM_MEDIA_TYPE, problemDetailsSchema } from "../protocol/problem-details.ts";
 import { regionListSchema } from "../protocol/region-list.ts";
-import { modelReportSchema } from "../protocol/model-report.ts";
-import { metricsPaths } from "./openapi-metrics.ts";
 import {
   accessErrorResponses,
   describeRequestBody,
@@ -28,6 +27,7 @@ import {
   describeParameters,
   type PathsObject,
 } from "./openapi-builders.ts";
+import { metricsPaths } from "./openapi-metrics.ts";
 import { buildOpenInferencePaths } from "./openapi-open-inference.ts";
 
 export interface OpenApiDocument {

@@ -1,8 +1,8 @@
 // Request body: reads it within its limit, decompressed, as bytes or as strict JSON.
 
-import { protocolErrors } from "../protocol/errors.ts";
 import type { Context, HonoRequest } from "hono";
-import { reasonOf, shown } from "../core/errors.ts";
+import { reasonOf, formatValue } from "../core/errors.ts";
+import { protocolErrors } from "../protocol/errors.ts";
 import { decodeUtf8Body } from "../protocol/json-body.ts";
 import { readRequestBody } from "../protocol/read-request-body.ts";
 import type { AppEnv } from "./app-env.ts";
@@ -26,7 +26,7 @@ export async function readBodyJson(c: Context<AppEnv>): Promise<unknown> {
     return JSON.parse(text);
   } catch (error) {
     throw protocolErrors.invalidJson(
-      text.trim() === "" ? "it is empty" : shown(reasonOf(error), 160).replaceAll('"', "'"),
+      text.trim() === "" ? "it is empty" : formatValue(reasonOf(error), 160).replaceAll('"', "'"),
     );
   }
 }

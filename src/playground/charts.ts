@@ -1,7 +1,7 @@
 // SVG charts, each with a title and a description for screen readers. Colors are defined in style.css (.s0 to .s5).
 
-import { element, svgElement } from "./dom.ts";
 import type { AxisScale } from "../core/axis-scale.ts";
+import { element, svgElement } from "./dom.ts";
 
 export interface Axis {
   readonly label: string;

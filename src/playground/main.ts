@@ -1,11 +1,11 @@
 // Playground page: tries a model, shows live metrics, and compares thresholds. The Worker's static assets serve it at `/`.
 
-import { readApiKey, saveApiKey } from "./edge-api.ts";
-import { mountModelPicker } from "./model-picker.ts";
 import { getElement } from "./dom.ts";
+import { readApiKey, saveApiKey } from "./edge-api.ts";
 import { mountLiveView } from "./live/live-view.ts";
-import { mountThresholdsView } from "./thresholds/thresholds-view.ts";
+import { mountModelPicker } from "./model-picker.ts";
 import { mountPredictView } from "./predict/predict-view.ts";
+import { mountThresholdsView } from "./thresholds/thresholds-view.ts";
 
 const alert = getElement("alert", HTMLElement);
 function showError(error: unknown): void {

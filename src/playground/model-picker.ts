@@ -1,8 +1,8 @@
 // Model picker: two lists with the edge's models and the versions of the selected one.
 
 import type { ModelDetail, ModelList } from "../protocol/model-detail.ts";
-import { callApi } from "./edge-api.ts";
 import { element, getElement } from "./dom.ts";
+import { callApi } from "./edge-api.ts";
 
 export interface SelectedModel {
   /** Reference in requests: `name`, `name@alias` or `name@version`. */

@@ -1,9 +1,9 @@
 // Encodes and decodes the Open Inference Protocol's binary tensor data extension. Elements are little-endian and
 // row-major; a BYTES element is its length as uint32, followed by its bytes.
 
-import { protocolErrors } from "./errors.ts";
 import { byteView } from "../core/bytes.ts";
 import { type Datatype, countElements, type Tensor, typedArrays } from "../core/tensor.ts";
+import { protocolErrors } from "./errors.ts";
 
 const LENGTH_BYTES = 4;
 

@@ -1,7 +1,7 @@
 // Triton's classification extension: replaces an output's numbers by the largest values of each row, with labels.
 
-import { protocolErrors } from "./errors.ts";
 import type { Tensor } from "../core/tensor.ts";
+import { protocolErrors } from "./errors.ts";
 
 /**
  * @param tensor has rank 1 or more; the first dimension is the batch

@@ -1,9 +1,9 @@
 // Parses JSON bodies of the Open Inference Protocol: with bounded depth, lossless integers beyond 2^53, and non-finite
 // numbers as Triton and its clients write them.
 
-import { protocolErrors } from "./errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
 import { reasonOf } from "../core/errors.ts";
+import { protocolErrors } from "./errors.ts";
 
 /** Triton's limit. It also prevents stack overflows in code that traverses a parsed body. */
 export const MAX_JSON_DEPTH = 100;

@@ -4,8 +4,7 @@
 // "Infinity" and "-Infinity". Input: the same, plus 0 and 1 for BOOL, and any 64-bit integer as a string or a number.
 
 import { coreErrors } from "../core/common-errors.ts";
-import { protocolErrors } from "./errors.ts";
-import { shown } from "../core/errors.ts";
+import { formatValue } from "../core/errors.ts";
 import {
   countElements,
   type Datatype,
@@ -13,6 +12,7 @@ import {
   type TensorDataByDatatype,
   type TensorOf,
 } from "../core/tensor.ts";
+import { protocolErrors } from "./errors.ts";
 
 declare global {
   interface JSON {
@@ -139,7 +139,7 @@ function createElementError(
   index: number,
 ): Error {
   const found =
-    typeof value === "object" && value !== null ? "an array or object" : shown(value, 40);
+    typeof value === "object" && value !== null ? "an array or object" : formatValue(value, 40);
   return coreErrors.invalidTensor(name, `element ${index} is ${found}, which is not ${datatype}`);
 }
 

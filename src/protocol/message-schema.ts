@@ -1,8 +1,8 @@
 // Schemas and parsing shared by all JSON messages of the Open Inference Protocol: parameters, bounded lists.
 
-import { protocolErrors } from "./errors.ts";
 import * as z from "zod";
 import { formatZodIssues } from "../core/config.ts";
+import { protocolErrors } from "./errors.ts";
 import { parseJsonBody } from "./json-body.ts";
 
 const MAX_PARAMETERS = 64;

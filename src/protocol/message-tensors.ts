@@ -1,10 +1,10 @@
 // Encodes and decodes the tensors of an infer message. A tensor's data is in the JSON, or in the bytes after it.
 
-import { protocolErrors } from "./errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
-import { shown } from "../core/errors.ts";
+import { formatValue } from "../core/errors.ts";
 import type { Datatype, NamedTensors, Tensor } from "../core/tensor.ts";
 import { decodeBinaryTensor, encodeBinaryData } from "./binary-tensors.ts";
+import { protocolErrors } from "./errors.ts";
 import { decodeJsonTensor, encodeJsonData } from "./json-tensors.ts";
 
 /** A tensor in its parsed JSON form. */
@@ -61,7 +61,7 @@ function decodeTensorData(
   if (size !== undefined) {
     if (typeof size !== "number" || !Number.isSafeInteger(size) || size < 0)
       throw protocolErrors.unparsableFields([
-        `binary_data_size: ${shown(size)} is not a non-negative integer (input ${name})`,
+        `binary_data_size: ${formatValue(size)} is not a non-negative integer (input ${name})`,
       ]);
     return decodeBinaryTensor(name, datatype, shape, take(name, size), model);
   }

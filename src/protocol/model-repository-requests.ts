@@ -1,8 +1,8 @@
 // Parses the request bodies of Triton's model repository extension.
 // https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_model_repository.md
 
-import { coreErrors } from "../core/common-errors.ts";
 import * as z from "zod";
+import { coreErrors } from "../core/common-errors.ts";
 import { parseMessage } from "./message-schema.ts";
 
 const indexRequestSchema = z.object({ ready: z.boolean().optional() });

@@ -1,8 +1,8 @@
 // HTTP binding of the Open Inference Protocol, for edge and region: message length, media type, deadline and status.
 
-import { protocolErrors } from "./errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
 import { type EdgeTierError } from "../core/errors.ts";
+import { protocolErrors } from "./errors.ts";
 import { type InferMessage, JSON_LENGTH_HEADER } from "./open-inference.ts";
 
 /** Includes the defaults of curl and HTTP clients for a JSON body, because Triton requires no media type. */

@@ -4,11 +4,11 @@
 // A body is JSON, or JSON followed by tensor data as bytes (the binary tensor data extension). In the second case, the
 // header `Inference-Header-Content-Length` has the number of JSON bytes.
 
-import { protocolErrors } from "./errors.ts";
 import * as z from "zod";
 import { concatBytes } from "../core/bytes.ts";
 import { DATATYPES, type NamedTensors, type TensorSpec, typedArrays } from "../core/tensor.ts";
 import { decodeBinaryTensor } from "./binary-tensors.ts";
+import { protocolErrors } from "./errors.ts";
 import { boundedArray, parametersSchema, parseMessage } from "./message-schema.ts";
 import { decodeWireTensors, rejectDuplicate, encodeWireTensors } from "./message-tensors.ts";
 

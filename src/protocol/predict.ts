@@ -3,7 +3,7 @@
 import * as z from "zod";
 import { formatZodIssues } from "../core/config.ts";
 import { describeType } from "../core/describe-type.ts";
-import { shown } from "../core/errors.ts";
+import { formatValue } from "../core/errors.ts";
 
 const textSchema = z
   .string()
@@ -87,7 +87,7 @@ function listElementProblems(input: unknown, path: string): string[] {
   if (typeof input.b64 !== "string")
     return [`\`${path}.b64\` is ${describeType(input.b64)}; expected a base64 string`];
   const unknownField = Object.keys(input).find((name) => name !== "b64");
-  return [`\`${path}\` has the unknown field ${shown(unknownField)}; expected {"b64": …}`];
+  return [`\`${path}\` has the unknown field ${formatValue(unknownField)}; expected {"b64": …}`];
 }
 
 export const predictOutputSchema = z

@@ -1,9 +1,9 @@
 // Reads and decompresses a request's body, up to a limit.
 
-import { protocolErrors } from "./errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
 import { reasonOf } from "../core/errors.ts";
 import { readLimited } from "../core/read-limited.ts";
+import { protocolErrors } from "./errors.ts";
 
 /** @throws if the received bytes differ from the bytes that the client signed */
 export type BodyVerifier = (received: Uint8Array<ArrayBuffer>) => Promise<void>;

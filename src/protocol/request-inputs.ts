@@ -1,7 +1,7 @@
 // Validates an infer request's inputs against a model's declaration, with Triton's error texts.
 
-import { protocolErrors } from "./errors.ts";
 import type { NamedTensors, TensorSpec } from "../core/tensor.ts";
+import { protocolErrors } from "./errors.ts";
 
 /**
  * @param specs declared inputs of the model; -1 is a variable dimension

@@ -1,10 +1,10 @@
 // Reads an infer request's options: selected outputs, classification, timeout, priority.
 
-import { protocolErrors } from "./errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
-import { shown } from "../core/errors.ts";
+import { formatValue } from "../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../core/tensor.ts";
 import { encodeClassification } from "./classification.ts";
+import { protocolErrors } from "./errors.ts";
 import type { InferRequest } from "./open-inference.ts";
 
 export interface SelectedOutput {
@@ -35,7 +35,7 @@ export function readSelectedOutputs(
     if (classes === undefined || classes === 0) return { name, topClassCount: undefined };
     if (typeof classes !== "number" || !Number.isSafeInteger(classes) || classes < 0)
       throw protocolErrors.unparsableFields([
-        `classification: ${shown(classes)} is not a non-negative integer (output ${name})`,
+        `classification: ${formatValue(classes)} is not a non-negative integer (output ${name})`,
       ]);
     return { name, topClassCount: classes };
   });

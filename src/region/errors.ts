@@ -1,6 +1,6 @@
 // Errors of calls to a region.
 
-import { errorFactory, type ErrorTable, type ErrorFields, quoted } from "../core/errors.ts";
+import { errorFactory, type ErrorTable, type ErrorFields, quoteName } from "../core/errors.ts";
 
 /** Status and remedy of each code of this module. */
 export const regionErrorTable = {
@@ -46,5 +46,5 @@ export const regionErrors = {
       `The region rejected the request with status ${status}: ${reason}.`,
     ),
   modelNotReady: (model: string) =>
-    makeError("model_not_ready", `Model version not ready: ${quoted(model)}.`),
+    makeError("model_not_ready", `Model version not ready: ${quoteName(model)}.`),
 } as const;

@@ -3,8 +3,8 @@
 
 import { EdgeTierError } from "../core/errors.ts";
 import type { GeoPoint } from "../core/geo.ts";
-import type { Span } from "../core/tracing.ts";
 import type { NamedTensors } from "../core/tensor.ts";
+import type { Span } from "../core/tracing.ts";
 import type { OrcaLoadReport } from "../protocol/load-report.ts";
 
 /** Fields of every request to a region. */

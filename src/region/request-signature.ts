@@ -3,8 +3,8 @@
 // The signature covers `@path` and `@query` instead of `@target-uri`. TLS may end before the region, and an ingress may
 // rewrite the host name, so scheme and authority cannot be checked. A signature is therefore valid for every region with the same key.
 
-import type { Clock } from "../core/clock.ts";
 import { toBase64 } from "../core/base64.ts";
+import type { Clock } from "../core/clock.ts";
 import {
   computeContentDigest,
   signMessage,

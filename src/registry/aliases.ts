@@ -1,10 +1,10 @@
 // Moves aliases: promotion, rollback, weights, and the versions that an alias named before.
 
-import { publishingErrors } from "./publishing-errors.ts";
 import { registryErrors } from "./errors.ts";
 import { aliasedVersion, type Aliases, type AliasTarget } from "./manifest.ts";
 import { DEFAULT_ALIAS, type ModelRef } from "./model-ref.ts";
 import type { ModelStore } from "./model-store.ts";
+import { publishingErrors } from "./publishing-errors.ts";
 
 const MAX_PREVIOUS_VERSIONS = 5;
 

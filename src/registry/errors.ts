@@ -1,6 +1,6 @@
 // Errors of reading the model store: model names, manifests, aliases, artifacts.
 
-import { shown, errorFactory, type ErrorTable, quoted } from "../core/errors.ts";
+import { formatValue, errorFactory, type ErrorTable, quoteName } from "../core/errors.ts";
 
 /** Status and remedy of each code that this module owns. */
 export const registryErrorTable = {
@@ -45,19 +45,23 @@ const makeError = errorFactory(registryErrorTable);
 
 export const registryErrors = {
   invalidModelRef: (ref: string) =>
-    makeError("invalid_model_name", `${shown(ref)} is not a valid model name.`),
+    makeError("invalid_model_name", `${formatValue(ref)} is not a valid model name.`),
   modelNotFound: (model: string) =>
-    makeError("model_not_found", `Request for unknown model: ${quoted(model)} is not found.`),
+    makeError("model_not_found", `Request for unknown model: ${quoteName(model)} is not found.`),
   versionNotFound: (model: string, version: number) =>
     makeError(
       "version_not_found",
-      `Request for unknown model: ${quoted(model)} version ${version} is not found.`,
+      `Request for unknown model: ${quoteName(model)} version ${version} is not found.`,
       { values: { model } },
     ),
   aliasNotFound: (model: string, alias: string) =>
-    makeError("alias_not_found", `Model ${shown(model)} has no alias ${shown(alias)}.`, {
-      values: { model },
-    }),
+    makeError(
+      "alias_not_found",
+      `Model ${formatValue(model)} has no alias ${formatValue(alias)}.`,
+      {
+        values: { model },
+      },
+    ),
   artifactCorrupt: (digest: string, reason: string) =>
     makeError("artifact_corrupt", `Artifact ${digest.slice(0, 12)}… is corrupt: ${reason}.`),
   manifestUntrusted: (model: string, version: number, reason: string) =>

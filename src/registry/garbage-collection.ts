@@ -9,10 +9,10 @@
 
 import type { Clock } from "../core/clock.ts";
 import { previousVersionsOf } from "./aliases.ts";
-import { storeLayout, parseArtifactKey, parseManifestKey } from "./store-layout.ts";
 import { aliasedVersion, type Aliases, type Manifest } from "./manifest.ts";
-import { compareByKey, type ListedObject, type ObjectStore } from "./object-store.ts";
 import { createModelStore } from "./object-model-store.ts";
+import { compareByKey, type ListedObject, type ObjectStore } from "./object-store.ts";
+import { storeLayout, parseArtifactKey, parseManifestKey } from "./store-layout.ts";
 
 const CONCURRENCY = 8;
 

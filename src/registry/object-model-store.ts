@@ -1,15 +1,14 @@
 // ModelStore over any ObjectStore: applies the store layout, verification, and conditional writes.
 
-import { coreErrors } from "../core/common-errors.ts";
-import { registryErrors } from "./errors.ts";
-import { publishingErrors } from "./publishing-errors.ts";
 import { systemClock, type Clock } from "../core/clock.ts";
+import { coreErrors } from "../core/common-errors.ts";
 import { formatZodIssues } from "../core/config.ts";
 import { reasonOf } from "../core/errors.ts";
 import { sha256Hex } from "../core/hash.ts";
 import { canonicalJson } from "./canonical-json.ts";
 import { deployedEngineSchema } from "./deployed-engine.ts";
-import { storeLayout, parseManifestKey } from "./store-layout.ts";
+import { registryErrors } from "./errors.ts";
+import { openEnvelope, signManifest } from "./manifest-signing.ts";
 import {
   aliasesSchema,
   manifestSchema,
@@ -19,9 +18,10 @@ import {
 } from "./manifest.ts";
 import type { StoredAliases, SignedManifest, ModelStore } from "./model-store.ts";
 import type { ObjectStore, PutCondition, StoredObject } from "./object-store.ts";
+import { publishingErrors } from "./publishing-errors.ts";
 import { readObjectBody, readExactBytes } from "./read-object-body.ts";
 import type { PublicKey, SigningKey } from "./signing-keys.ts";
-import { openEnvelope, signManifest } from "./manifest-signing.ts";
+import { storeLayout, parseManifestKey } from "./store-layout.ts";
 
 /** Limit of manifests and aliases, which are small. */
 const MAX_JSON_BYTES = 1_048_576;

@@ -1,10 +1,9 @@
 // Publishes a model: first its artifacts, then the manifest, then the alias. Publishing is idempotent, and safe while
 // other publishers and garbage collection run.
 
-import { publishingErrors } from "./publishing-errors.ts";
 import { EdgeTierError } from "../core/errors.ts";
-import { canonicalJson } from "./canonical-json.ts";
 import { retargetAlias } from "./aliases.ts";
+import { canonicalJson } from "./canonical-json.ts";
 import {
   aliasedVersion,
   listFiles,
@@ -16,6 +15,7 @@ import {
 } from "./manifest.ts";
 import { DEFAULT_ALIAS } from "./model-ref.ts";
 import type { ModelStore } from "./model-store.ts";
+import { publishingErrors } from "./publishing-errors.ts";
 import { mapServingFiles } from "./serving-config.ts";
 
 /** Attempts in total, if other publishers win the race. */

@@ -1,6 +1,6 @@
 // Errors of publishing models and of moving aliases.
 
-import { shown, errorFactory, type ErrorTable } from "../core/errors.ts";
+import { formatValue, errorFactory, type ErrorTable } from "../core/errors.ts";
 
 /** Status and remedy of each code that this module owns. */
 export const publishingErrorTable = {
@@ -35,7 +35,7 @@ export const publishingErrors = {
   invalidProject: (path: string, problems: readonly string[]) =>
     makeError("invalid_project", `${path} is not a valid model project: ${problems.join("; ")}.`),
   unsafePath: (path: string) =>
-    makeError("unsafe_path", `The path ${shown(path)} leaves the model's folder.`),
+    makeError("unsafe_path", `The path ${formatValue(path)} leaves the model's folder.`),
   versionExists: (model: string, version: number) =>
     makeError("version_exists", `Version ${version} of ${model} exists with different content.`),
   aliasConflict: (model: string) =>
@@ -47,6 +47,6 @@ export const publishingErrors = {
   nothingBefore: (model: string, alias: string) =>
     makeError(
       "nothing_before",
-      `The alias ${shown(alias)} of ${model} has no recorded previous version.`,
+      `The alias ${formatValue(alias)} of ${model} has no recorded previous version.`,
     ),
 } as const;

@@ -3,8 +3,8 @@
 
 import { coreErrors } from "../core/common-errors.ts";
 import type { NamedTensors } from "../core/tensor.ts";
-import { validateInputs } from "./validate-inputs.ts";
 import type { Session } from "./runtime.ts";
+import { validateInputs } from "./validate-inputs.ts";
 
 export interface GroupMember extends Session {
   /** False while a run would have to wait, for example for a restart. Runs then go to other members. */

@@ -1,7 +1,7 @@
 // Common outputs: the outputs that all tiers of a cascade share, and tensors gathered from rows of several tiers.
 
-import { coreErrors } from "../core/common-errors.ts";
 import { byteView } from "../core/bytes.ts";
+import { coreErrors } from "../core/common-errors.ts";
 import {
   countElements,
   type NamedTensors,

@@ -3,20 +3,20 @@
 // Task inputs run through the cascade, as in a prediction. Tensors run on an edge tier whose graph accepts them. Requests for a
 // region tier, and requests that the edge cannot run, go to the region.
 
-import { coreErrors } from "../core/common-errors.ts";
 import { runCascade } from "../cascade/cascade.ts";
 import type { Deadline } from "../cascade/deadline.ts";
+import { coreErrors } from "../core/common-errors.ts";
 import { asEdgeTierError } from "../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../core/tensor.ts";
 import type { Manifest, TierManifest } from "../registry/manifest.ts";
-import type { TaskInput } from "../tasks/task.ts";
 import { readTaskInputs } from "../tasks/task-inputs.ts";
-import type { InferenceMetrics } from "./inference-metrics.ts";
+import type { TaskInput } from "../tasks/task.ts";
+import { gatherRows, type OutputRow, commonOutputs } from "./common-outputs.ts";
 import type { EdgeSessions } from "./edge-sessions.ts";
-import type { RequestContext } from "./request-context.ts";
+import type { InferenceMetrics } from "./inference-metrics.ts";
 import type { LoadedEncoder } from "./loaded-encoder.ts";
 import type { LoadedCascade, LoadedEdgeModel } from "./loaded-model.ts";
-import { gatherRows, type OutputRow, commonOutputs } from "./common-outputs.ts";
+import type { RequestContext } from "./request-context.ts";
 import { markSpanDegraded, tierAttributes, withSpan } from "./with-span.ts";
 
 export interface TensorRequest {

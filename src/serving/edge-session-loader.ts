@@ -3,7 +3,6 @@
 // The loader prefers a session restored at module scope, then the snapshot bundled with the Worker, then the version's snapshot
 // in the model store. If none works and the deployment has a full engine, it opens the model itself.
 
-import { servingErrors } from "./errors.ts";
 import { EdgeTierError } from "../core/errors.ts";
 import type { TierManifest } from "../registry/manifest.ts";
 import type { ModelStore } from "../registry/model-store.ts";
@@ -16,6 +15,7 @@ import { restoreSnapshot } from "../runtime/wasm/restore-snapshot.ts";
 import { findIncompatibility } from "../runtime/wasm/snapshot-compatibility.ts";
 import { createWasmRuntime } from "../runtime/wasm/wasm-runtime.ts";
 import type { EdgeMetrics } from "../telemetry/metrics-recorder.ts";
+import { servingErrors } from "./errors.ts";
 
 export interface EdgeSessionLoaderOptions {
   readonly deployment: Deployment;

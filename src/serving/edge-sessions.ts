@@ -1,6 +1,5 @@
 // Edge sessions: runs edge tiers in the isolate's sessions, and replaces sessions that break.
 
-import { servingErrors } from "./errors.ts";
 import type { Deadline } from "../cascade/deadline.ts";
 import { asEdgeTierError, EdgeTierError } from "../core/errors.ts";
 import type { NamedTensors } from "../core/tensor.ts";
@@ -15,6 +14,7 @@ import {
   type EdgeTierStatus,
   findUnsupportedTensor,
 } from "./edge-session-loader.ts";
+import { servingErrors } from "./errors.ts";
 import { createLazy, type Lazy } from "./lazy-value.ts";
 import type { RequestContext } from "./request-context.ts";
 

@@ -1,23 +1,23 @@
 // Embedder: turns a parsed request into vectors. It resolves the version, reads the caches, runs the encoder and stores results.
 
-import { servingErrors } from "./errors.ts";
-import { taskErrors } from "../tasks/errors.ts";
-import { createResultCache } from "../cache/result-cache.ts";
 import { formatCacheKey } from "../cache/cache-key.ts";
 import type { CacheLayer, CacheMode, CacheStatus } from "../cache/cache-policy.ts";
+import { createResultCache } from "../cache/result-cache.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
+import { taskErrors } from "../tasks/errors.ts";
 import type { TaskInput } from "../tasks/task.ts";
 import { truncateVector } from "../tasks/text/embedding-vectors.ts";
 import type { EdgeMetrics } from "../telemetry/metrics-recorder.ts";
-import { type InferenceMetrics, createInferenceMetrics } from "./inference-metrics.ts";
-import { readThrough } from "./read-through.ts";
-import type { ModelCatalog, ResolvedVersion } from "./model-catalog.ts";
 import { type Embedding, embeddingCodec } from "./embedding-codec.ts";
-import type { RequestContext } from "./request-context.ts";
-import { startRequestDeadline } from "./request-deadline.ts";
+import { servingErrors } from "./errors.ts";
+import { type InferenceMetrics, createInferenceMetrics } from "./inference-metrics.ts";
 import type { EncodedText, LoadedEncoder } from "./loaded-encoder.ts";
 import type { LoadedEdgeModel } from "./loaded-model.ts";
+import type { ModelCatalog, ResolvedVersion } from "./model-catalog.ts";
+import { readThrough } from "./read-through.ts";
+import type { RequestContext } from "./request-context.ts";
+import { startRequestDeadline } from "./request-deadline.ts";
 import { modelAttributes } from "./with-span.ts";
 
 export interface EmbedRequest {

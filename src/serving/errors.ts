@@ -1,6 +1,6 @@
 // Serving errors: failures of requests that the edge serves.
 
-import { shown, errorFactory, type ErrorTable } from "../core/errors.ts";
+import { formatValue, errorFactory, type ErrorTable } from "../core/errors.ts";
 
 /** Status and remedy of each code that this module owns. */
 export const servingErrorTable = {
@@ -26,17 +26,17 @@ export const servingErrors = {
   takesTensors: (model: string) =>
     makeError(
       "takes_tensors",
-      `Model ${shown(model)} accepts and returns tensors, not task inputs.`,
+      `Model ${formatValue(model)} accepts and returns tensors, not task inputs.`,
       {
         values: { model },
       },
     ),
   givesEmbeddings: (model: string) =>
-    makeError("gives_embeddings", `Model ${shown(model)} returns embeddings, not labels.`),
+    makeError("gives_embeddings", `Model ${formatValue(model)} returns embeddings, not labels.`),
   givesNoEmbeddings: (model: string, task: string) =>
     makeError(
       "gives_no_embeddings",
-      `Model ${shown(model)} returns no embeddings; its task is ${task}.`,
+      `Model ${formatValue(model)} returns no embeddings; its task is ${task}.`,
     ),
   tooManyTokens: (count: number, maxTokens: number) =>
     makeError(

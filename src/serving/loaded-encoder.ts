@@ -1,16 +1,16 @@
 // Loaded encoder: converts texts to vectors with the edge tier, or with the region tier if the edge tier is absent or fails.
 
-import { regionErrors } from "../region/errors.ts";
 import type { Deadline } from "../cascade/deadline.ts";
 import { asEdgeTierError } from "../core/errors.ts";
 import type { NamedTensors } from "../core/tensor.ts";
+import { regionErrors } from "../region/errors.ts";
 import type { RegionClient } from "../region/region-client.ts";
 import type { ArtifactRef, EmbeddingManifest, EmbeddingTier } from "../registry/manifest.ts";
 import type { Preprocessor, Task, TaskInput } from "../tasks/task.ts";
 import { getTask } from "../tasks/tasks.ts";
 import { normalizeVector, poolVectors } from "../tasks/text/embedding-vectors.ts";
-import type { InferenceMetrics } from "./inference-metrics.ts";
 import type { EdgeSessions } from "./edge-sessions.ts";
+import type { InferenceMetrics } from "./inference-metrics.ts";
 import { createLazy } from "./lazy-value.ts";
 import { createRegionCall } from "./region-call.ts";
 import type { RequestContext } from "./request-context.ts";

@@ -1,10 +1,10 @@
 // Loaded model: one version of a model in this isolate, with its labels and a cascade or encoder for its task.
 
-import { regionErrors } from "../region/errors.ts";
 import { decodePredictions } from "../cascade/calibration.ts";
 import type { CascadeTier } from "../cascade/cascade.ts";
 import type { Deadline } from "../cascade/deadline.ts";
 import type { NamedTensors } from "../core/tensor.ts";
+import { regionErrors } from "../region/errors.ts";
 import type { RegionClient } from "../region/region-client.ts";
 import type {
   ArtifactRef,
@@ -13,17 +13,17 @@ import type {
   Manifest,
 } from "../registry/manifest.ts";
 import type { ModelStore } from "../registry/model-store.ts";
-import { parseVersionLabels } from "../tasks/labels.ts";
 import type { ImageDecoder } from "../tasks/image/image.ts";
+import { parseVersionLabels } from "../tasks/labels.ts";
 import type { Preprocessor, Task, TaskInput } from "../tasks/task.ts";
 import { getTask } from "../tasks/tasks.ts";
-import { type PartialRun, createResumableRegionCall } from "./partial-run.ts";
-import type { ResolvedVersion } from "./model-catalog.ts";
 import type { EdgeSessions } from "./edge-sessions.ts";
 import { createLazy, type Lazy } from "./lazy-value.ts";
+import { createLoadedEncoder, type LoadedEncoder } from "./loaded-encoder.ts";
+import type { ResolvedVersion } from "./model-catalog.ts";
+import { type PartialRun, createResumableRegionCall } from "./partial-run.ts";
 import { createRegionCall } from "./region-call.ts";
 import type { RequestContext } from "./request-context.ts";
-import { createLoadedEncoder, type LoadedEncoder } from "./loaded-encoder.ts";
 import { tierAttributes, withSpan } from "./with-span.ts";
 
 export interface LoadedModelDependencies {

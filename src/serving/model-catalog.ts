@@ -4,8 +4,8 @@
 
 import type { Clock } from "../core/clock.ts";
 import { EdgeTierError } from "../core/errors.ts";
-import { registryErrors } from "../registry/errors.ts";
 import { previousVersionsOf, listWeightedAliases } from "../registry/aliases.ts";
+import { registryErrors } from "../registry/errors.ts";
 import {
   aliasedVersion,
   type Aliases,

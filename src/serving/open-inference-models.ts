@@ -1,28 +1,28 @@
 // Open Inference models: presents models to /v2 clients as tensors. The edge answers what it can (edge-plan.ts), and forwards
 // other requests to the region.
 
-import { regionErrors } from "../region/errors.ts";
-import { coreErrors } from "../core/common-errors.ts";
 import type { Deadline } from "../cascade/deadline.ts";
 import type { Clock } from "../core/clock.ts";
+import { coreErrors } from "../core/common-errors.ts";
 import type { TensorSpec } from "../core/tensor.ts";
+import { regionErrors } from "../region/errors.ts";
 import { type ForwardedRequest, classifyRegionError } from "../region/region-client.ts";
 import type { Manifest, TierManifest } from "../registry/manifest.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
 import { TASK_INPUT_SPECS } from "../tasks/task-inputs.ts";
 import type { EdgeMetrics } from "../telemetry/metrics-recorder.ts";
-import { createInferenceMetrics } from "./inference-metrics.ts";
-import type { ModelCatalog, ResolvedVersion } from "./model-catalog.ts";
 import {
   createEdgePlanner,
   type EdgePlan,
   type TensorRequest,
   type TierSelection,
 } from "./edge-plan.ts";
+import { createInferenceMetrics } from "./inference-metrics.ts";
+import type { LoadedEdgeModel, LoadedModelDependencies } from "./loaded-model.ts";
+import type { ModelCatalog, ResolvedVersion } from "./model-catalog.ts";
 import { createRegionCall } from "./region-call.ts";
 import type { RequestContext } from "./request-context.ts";
 import { startRequestDeadline } from "./request-deadline.ts";
-import type { LoadedEdgeModel, LoadedModelDependencies } from "./loaded-model.ts";
 import { modelAttributes } from "./with-span.ts";
 
 export interface OpenInferenceModelsOptions {

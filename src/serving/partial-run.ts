@@ -1,7 +1,7 @@
 // Partial run: lets a region tier resume from an edge tier's tensors, if these are smaller than the inputs.
 
-import { asEdgeTierError } from "../core/errors.ts";
 import { byteView } from "../core/bytes.ts";
+import { asEdgeTierError } from "../core/errors.ts";
 import type { NamedTensors, Tensor } from "../core/tensor.ts";
 import type { RegionCall, RegionClient } from "../region/region-client.ts";
 import type { Resumption } from "../registry/manifest.ts";

@@ -1,10 +1,6 @@
 // Predictor: turns a parsed request into outcomes. It resolves the version, reads the caches, runs the cascade and stores results.
 
-import { taskErrors } from "../tasks/errors.ts";
-import { servingErrors } from "./errors.ts";
-import { coreErrors } from "../core/common-errors.ts";
 import * as z from "zod";
-import { createResultCache, createJsonCodec } from "../cache/result-cache.ts";
 import { formatCacheKey } from "../cache/cache-key.ts";
 import {
   type CacheLayer,
@@ -12,6 +8,7 @@ import {
   type CacheStatus,
   isStorable,
 } from "../cache/cache-policy.ts";
+import { createResultCache, createJsonCodec } from "../cache/result-cache.ts";
 import {
   checkMaxTier,
   type CascadeOutcome,
@@ -21,14 +18,17 @@ import {
   type TierUsage,
 } from "../cascade/cascade.ts";
 import type { Clock } from "../core/clock.ts";
+import { coreErrors } from "../core/common-errors.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
+import { taskErrors } from "../tasks/errors.ts";
 import type { InputLimits, Task, TaskInput } from "../tasks/task.ts";
 import type { EdgeMetrics } from "../telemetry/metrics-recorder.ts";
-import { createInferenceMetrics, type InferenceMetrics } from "./inference-metrics.ts";
-import { readThrough } from "./read-through.ts";
-import type { ModelCatalog, ResolvedVersion } from "./model-catalog.ts";
 import type { DriftCheck } from "./drift-check.ts";
+import { servingErrors } from "./errors.ts";
+import { createInferenceMetrics, type InferenceMetrics } from "./inference-metrics.ts";
 import type { LoadedCascade, LoadedEdgeModel } from "./loaded-model.ts";
+import type { ModelCatalog, ResolvedVersion } from "./model-catalog.ts";
+import { readThrough } from "./read-through.ts";
 import type { RequestContext } from "./request-context.ts";
 import { startRequestDeadline } from "./request-deadline.ts";
 import { modelAttributes, markSpanDegraded } from "./with-span.ts";

@@ -1,8 +1,8 @@
 // Read-through cache: reads the results of a request's inputs from the caches, and computes each missing distinct input once.
 
-import { servingErrors } from "./errors.ts";
-import type { ResultCache, CachedResults } from "../cache/result-cache.ts";
 import type { CacheMode, CacheStatus } from "../cache/cache-policy.ts";
+import type { ResultCache, CachedResults } from "../cache/result-cache.ts";
+import { servingErrors } from "./errors.ts";
 import type { RequestContext } from "./request-context.ts";
 
 export interface ReadThroughRequest<Value> {

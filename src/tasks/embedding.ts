@@ -1,7 +1,7 @@
 // Task "embedding": converts one text, or its token ids, to one vector.
 
-import { taskErrors } from "./errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
+import { taskErrors } from "./errors.ts";
 import type { InputLimits, Task, TaskInput, TokensInput } from "./task.ts";
 import { parseTextInput, decodeTextInput } from "./text/text-input.ts";
 import { createTextPreprocessor, expectText } from "./text/text-preprocessor.ts";

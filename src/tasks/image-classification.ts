@@ -1,13 +1,13 @@
 // Task "image-classification": classifies one JPEG or PNG file.
 
-import { coreErrors } from "../core/common-errors.ts";
-import { taskErrors } from "./errors.ts";
 import { fromBase64 } from "../core/base64.ts";
+import { coreErrors } from "../core/common-errors.ts";
 import { sha256Hex } from "../core/hash.ts";
-import { createInputTypeError } from "./input-type-error.ts";
+import { taskErrors } from "./errors.ts";
 import { parseImageHeader } from "./image/image-header.ts";
 import { createImagePreprocessor, expectImage } from "./image/image-preprocessor.ts";
 import type { ImageInput } from "./image/image.ts";
+import { createInputTypeError } from "./input-type-error.ts";
 import type { InputLimits, Task } from "./task.ts";
 
 /** A grayscale PNG of one pixel. */

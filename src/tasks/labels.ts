@@ -1,7 +1,7 @@
 // Parses a model's label file: a JSON array of names, in the order of the logits.
 
-import { coreErrors } from "../core/common-errors.ts";
 import * as z from "zod";
+import { coreErrors } from "../core/common-errors.ts";
 import { formatZodIssues } from "../core/config.ts";
 import { reasonOf } from "../core/errors.ts";
 

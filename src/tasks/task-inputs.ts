@@ -1,8 +1,8 @@
 // Reads task inputs from an infer request: one BYTES tensor with one element per input. Edge and region share it.
 
 import { coreErrors } from "../core/common-errors.ts";
-import { taskErrors } from "./errors.ts";
 import type { NamedTensors, TensorSpec } from "../core/tensor.ts";
+import { taskErrors } from "./errors.ts";
 import { TASK_INPUT_NAME, type TaskInput } from "./task.ts";
 
 /** Declared inputs of a server for a model with a task: one element per input. */

@@ -5,6 +5,7 @@
 // traces with forced recording are also recorded, with a rate limit of their own and without the spans of other services.
 
 import type { Clock } from "../core/clock.ts";
+import { parseTraceContext, type TraceContext, formatTraceHeaders } from "../core/trace-context.ts";
 import type {
   SpanAttributes,
   RequestTrace,
@@ -13,7 +14,6 @@ import type {
   Tracer,
   WaitUntil,
 } from "../core/tracing.ts";
-import { parseTraceContext, type TraceContext, formatTraceHeaders } from "../core/trace-context.ts";
 import type { EndedSpan } from "./otlp.ts";
 import type { SpanExporter } from "./span-exporter.ts";
 

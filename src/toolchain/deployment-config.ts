@@ -1,9 +1,9 @@
 // Deployment configuration: the key `edgetier` of package.json. Every field has a default.
 
-import { coreErrors } from "../core/common-errors.ts";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
+import { coreErrors } from "../core/common-errors.ts";
 import { formatZodIssues } from "../core/config.ts";
 import { reasonOf } from "../core/errors.ts";
 import { writeFileAtomic } from "./write-file-atomic.ts";

@@ -1,6 +1,5 @@
 // Diagnosis of a deployment: compares its measurements with its limits and adds remedies. Pure, without input or output.
 
-import { toolchainErrors } from "./errors.ts";
 import { type EdgeTierError } from "../core/errors.ts";
 import type { DeploymentConfig, DeploymentLimits } from "./deployment-config.ts";
 import type {
@@ -10,6 +9,7 @@ import type {
 } from "./doctor-measurements.ts";
 import { suggestRemedies } from "./doctor-remedies.ts";
 import type { EngineReport } from "./engine/engine-report.ts";
+import { toolchainErrors } from "./errors.ts";
 
 /** Titles of the checks, in the order of the report. */
 export const CHECK_TITLES = {

@@ -1,9 +1,9 @@
 // Collects from model projects what a deployment's edge needs: the graphs of edge tiers, labels and preprocessor files.
 
-import { publishingErrors } from "../registry/publishing-errors.ts";
 import type { PublishSource } from "../registry/publish.ts";
-import { sha256HexSync } from "./sha256-sync.ts";
+import { publishingErrors } from "../registry/publishing-errors.ts";
 import type { DeployedGraph } from "./engine/build-deployment.ts";
+import { sha256HexSync } from "./sha256-sync.ts";
 
 /** Labels and preprocessor files of a project with edge tiers, by SHA-256. */
 export function collectEdgeArtifacts({

@@ -1,6 +1,6 @@
 // Errors of the toolchain: techniques, evaluation, distillation, export and deployment limits.
 
-import { shown, errorFactory, type ErrorTable } from "../core/errors.ts";
+import { formatValue, errorFactory, type ErrorTable } from "../core/errors.ts";
 
 /** Status and remedy of each code that this module owns. */
 export const toolchainErrorTable = {
@@ -70,7 +70,7 @@ export const toolchainErrors = {
       facts: { measured, limit, unit },
     }),
   unknownPass: (name: string, known: readonly string[]) =>
-    makeError("unknown_pass", `Unknown pass ${shown(name)}.`, {
+    makeError("unknown_pass", `Unknown pass ${formatValue(name)}.`, {
       values: { known: known.join(", ") },
     }),
   outputsChanged: (problems: readonly string[]) =>

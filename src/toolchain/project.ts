@@ -1,20 +1,20 @@
 // Reads a model project folder: model.json and the files that it names. The files must lie inside the folder. All
 // problems are reported together.
 
-import { publishingErrors } from "../registry/publishing-errors.ts";
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { isAbsolute, join, normalize, sep } from "node:path";
 import { LOGITS_OUTPUT } from "../cascade/calibration.ts";
 import { formatZodIssues } from "../core/config.ts";
-import { reasonOf, shown } from "../core/errors.ts";
+import { reasonOf, formatValue } from "../core/errors.ts";
 import {
   type ClassificationProject,
   isClassificationProject,
   modelProjectSchema,
   type ModelProject,
 } from "../registry/manifest.ts";
-import { parseLabelFile } from "../tasks/labels.ts";
 import { listProjectFiles, type PublishSource } from "../registry/publish.ts";
+import { publishingErrors } from "../registry/publishing-errors.ts";
+import { parseLabelFile } from "../tasks/labels.ts";
 import { dropStaleReport } from "./stale-report.ts";
 
 export const PROJECT_FILE = "model.json";
@@ -52,7 +52,7 @@ async function readFiles(
   const problems: string[] = [];
   for (const path of paths) {
     const bytesOrProblem = await readContainedFile(root, path);
-    if (typeof bytesOrProblem === "string") problems.push(`${shown(path)} ${bytesOrProblem}`);
+    if (typeof bytesOrProblem === "string") problems.push(`${formatValue(path)} ${bytesOrProblem}`);
     else files.set(path, bytesOrProblem);
   }
   return { files, problems };
@@ -143,7 +143,8 @@ function findLabelProblems(
   const bytes = files.get(path);
   if (bytes === undefined) return [];
   const parsed = parseLabelFile(bytes);
-  if ("problems" in parsed) return parsed.problems.map((problem) => `${shown(path)} ${problem}`);
+  if ("problems" in parsed)
+    return parsed.problems.map((problem) => `${formatValue(path)} ${problem}`);
   const count = parsed.labels.length;
   return tiers.flatMap(({ id, outputs }) => {
     const width = outputs.find((output) => output.name === LOGITS_OUTPUT)?.shape.at(-1);

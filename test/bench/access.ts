@@ -4,9 +4,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { type WorkerdEdge, startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
+import { generateQueries } from "../../src/cli/load/query-generator.ts";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
+import { type WorkerdEdge, startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
 import { toS3Variables } from "../../src/registry/s3-config.ts";
 import {
   AUDIENCE,
@@ -16,7 +17,6 @@ import {
   createValidClaims,
 } from "../support/test-credentials.ts";
 import { createSender, type Send, summarizeLatencies } from "./lib/checked-load.ts";
-import { generateQueries } from "../../src/cli/load/query-generator.ts";
 import { createRandom } from "./lib/random.ts";
 import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 

@@ -3,8 +3,9 @@
 // An isolate's overhead is its first request minus the median of its requests 2 to 5. Only sessions are compared: inputs
 // are created at module scope, and one response without a model precedes the first request.
 import { parseArgs } from "node:util";
-import { readDeploymentConfig } from "../../src/toolchain/deployment-config.ts";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
+import { readDeploymentConfig } from "../../src/toolchain/deployment-config.ts";
+import { summarizeLatencies } from "./lib/checked-load.ts";
 import { type IsolateSample, measureIsolate, REQUESTS_PER_ISOLATE } from "./lib/cold-isolates.ts";
 import {
   bundleColdWorkers,
@@ -13,7 +14,6 @@ import {
   type ColdModel,
   type StartupKind,
 } from "./lib/cold-worker/bundle-cold-workers.ts";
-import { summarizeLatencies } from "./lib/checked-load.ts";
 import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
 const { values } = parseArgs({

@@ -4,24 +4,24 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { quantile } from "../../src/toolchain/evaluate/latency.ts";
-import { requireClassification } from "../../src/toolchain/evaluate/project-tier.ts";
-import { readSamples } from "../../src/toolchain/evaluate/labeled-samples.ts";
-import { readProject } from "../../src/toolchain/project.ts";
-import { startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
+import { startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
 import { toMessageHeaders } from "../../src/protocol/open-inference-http.ts";
 import { encodeInferRequest } from "../../src/protocol/open-inference.ts";
 import { predictResponseSchema } from "../../src/protocol/predict.ts";
 import { toS3Variables } from "../../src/registry/s3-config.ts";
 import { TASK_INPUT_NAME } from "../../src/tasks/task.ts";
 import { getTask } from "../../src/tasks/tasks.ts";
+import { readSamples } from "../../src/toolchain/evaluate/labeled-samples.ts";
+import { quantile } from "../../src/toolchain/evaluate/latency.ts";
+import { requireClassification } from "../../src/toolchain/evaluate/project-tier.ts";
+import { readProject } from "../../src/toolchain/project.ts";
 import { type Call, createSender, type Send } from "./lib/checked-load.ts";
+import { DATASET_SPLITS } from "./lib/dataset-splits.ts";
 import { readProcessCpuMs } from "./lib/process-cpu.ts";
 import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
-import { DATASET_SPLITS } from "./lib/dataset-splits.ts";
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,

@@ -5,6 +5,10 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { createProgressLine, withRunners } from "../../src/cli/evaluation-runners.ts";
+import { MODELS_FOLDER, PROJECT_ROOT } from "../../src/cli/local/paths.ts";
+import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
+import { getTask } from "../../src/tasks/tasks.ts";
 import { distillText, type DistillTextOptions } from "../../src/toolchain/distill/distill-text.ts";
 import {
   type TextStudentEvaluation,
@@ -13,20 +17,16 @@ import {
 import { readTextSamples } from "../../src/toolchain/distill/read-training-samples.ts";
 import { queryTeacher } from "../../src/toolchain/distill/teacher.ts";
 import { openTextTierAsTeacher } from "../../src/toolchain/distill/text-teacher.ts";
+import { readSamples } from "../../src/toolchain/evaluate/labeled-samples.ts";
 import {
   requireClassification,
   requireProjectFile,
   readProjectLabels,
   readPreprocessorConfig,
 } from "../../src/toolchain/evaluate/project-tier.ts";
-import { readSamples } from "../../src/toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../src/toolchain/project.ts";
-import { createProgressLine, withRunners } from "../../src/cli/evaluation-runners.ts";
-import { MODELS_FOLDER, PROJECT_ROOT } from "../../src/cli/local/paths.ts";
-import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
-import { getTask } from "../../src/tasks/tasks.ts";
-import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 import { DATASET_SPLITS } from "./lib/dataset-splits.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
 const { values } = parseArgs({
   options: {

@@ -4,8 +4,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as ort from "onnxruntime-node";
-import { exportForDevice } from "../../src/toolchain/export/export-device.ts";
-import { readProject } from "../../src/toolchain/project.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import {
   loadDeviceModel,
@@ -15,10 +13,12 @@ import {
 import { fromBase64, toBase64 } from "../../src/core/base64.ts";
 import { createLazyImageCodecs } from "../../src/runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
+import { exportForDevice } from "../../src/toolchain/export/export-device.ts";
+import { readProject } from "../../src/toolchain/project.ts";
 import { openTestPage } from "../support/browser-page.ts";
 import { browserSkipReason } from "../support/chromium.ts";
-import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 import { DATASET_SPLITS } from "./lib/dataset-splits.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
 const IMAGES = Number(process.argv[2] ?? 200);
 const PHOTO_SIDE = 2048;

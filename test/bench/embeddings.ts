@@ -3,18 +3,18 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { createNodeRunner } from "../../src/toolchain/evaluate/node-runner.ts";
-import { compareLatency, quantile } from "../../src/toolchain/evaluate/latency.ts";
-import { requireProjectFile } from "../../src/toolchain/evaluate/project-tier.ts";
-import { createWorkerdRunner } from "../../src/toolchain/evaluate/harness/workerd-runner.ts";
-import { prepareEngine } from "../../src/toolchain/engine/prepare-engine.ts";
-import { readProject } from "../../src/toolchain/project.ts";
-import { seededRandom } from "../../src/toolchain/seeded-random.ts";
 import { ENGINE_FOLDER, PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { byteView } from "../../src/core/bytes.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import type { EmbeddingProject } from "../../src/registry/manifest.ts";
 import { embeddingTask } from "../../src/tasks/embedding.ts";
+import { prepareEngine } from "../../src/toolchain/engine/prepare-engine.ts";
+import { createWorkerdRunner } from "../../src/toolchain/evaluate/harness/workerd-runner.ts";
+import { compareLatency, quantile } from "../../src/toolchain/evaluate/latency.ts";
+import { createNodeRunner } from "../../src/toolchain/evaluate/node-runner.ts";
+import { requireProjectFile } from "../../src/toolchain/evaluate/project-tier.ts";
+import { readProject } from "../../src/toolchain/project.ts";
+import { seededRandom } from "../../src/toolchain/seeded-random.ts";
 import { measureDeployed } from "./embeddings/measure-deployed.ts";
 import {
   pairwiseCosines,

@@ -3,6 +3,10 @@
 // on the validation part by default, with the result stored.
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { parsePrices, parseRisk } from "../../src/cli/commands/risk-args.ts";
+import { predictAllTiers, createProgressLine } from "../../src/cli/evaluation-runners.ts";
+import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
+import { getTask } from "../../src/tasks/tasks.ts";
 import { calibrationMethodOf } from "../../src/toolchain/calibrate/fit-calibration.ts";
 import {
   type RiskValidationSummary,
@@ -12,15 +16,11 @@ import {
   evaluateRun,
   createCalibrationTiers,
 } from "../../src/toolchain/evaluate/evaluate-project.ts";
-import { requireClassification } from "../../src/toolchain/evaluate/project-tier.ts";
 import { readSamples } from "../../src/toolchain/evaluate/labeled-samples.ts";
+import { requireClassification } from "../../src/toolchain/evaluate/project-tier.ts";
 import { readProject } from "../../src/toolchain/project.ts";
-import { predictAllTiers, createProgressLine } from "../../src/cli/evaluation-runners.ts";
-import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
-import { parsePrices, parseRisk } from "../../src/cli/commands/risk-args.ts";
-import { getTask } from "../../src/tasks/tasks.ts";
-import { writeBenchReport } from "./lib/report.ts";
 import { DATASET_SPLITS } from "./lib/dataset-splits.ts";
+import { writeBenchReport } from "./lib/report.ts";
 
 const SEED = 1;
 

@@ -3,16 +3,22 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { deflateRawSync } from "node:zlib";
-import { selectProposals } from "../../src/toolchain/early-exit/find-cuts.ts";
-import { DEFAULT_HEAD_TRAINING } from "../../src/toolchain/early-exit/train-heads.ts";
+import { createProgressLine, withRunners } from "../../src/cli/evaluation-runners.ts";
+import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
+import { byteView } from "../../src/core/bytes.ts";
+import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
+import { getTask } from "../../src/tasks/tasks.ts";
 import {
   findTierCuts,
   type EvaluatedCut,
   createExits,
   selectTierToCut,
 } from "../../src/toolchain/early-exit/create-exits.ts";
+import { selectProposals } from "../../src/toolchain/early-exit/find-cuts.ts";
 import { ACTIVATION } from "../../src/toolchain/early-exit/stages.ts";
+import { DEFAULT_HEAD_TRAINING } from "../../src/toolchain/early-exit/train-heads.ts";
 import { encodeSamples, type EncodedSample } from "../../src/toolchain/evaluate/evaluation-set.ts";
+import { readSamples } from "../../src/toolchain/evaluate/labeled-samples.ts";
 import { compareLatency } from "../../src/toolchain/evaluate/latency.ts";
 import {
   requireClassification,
@@ -20,15 +26,9 @@ import {
   readProjectLabels,
   createTierPreprocessor,
 } from "../../src/toolchain/evaluate/project-tier.ts";
-import { readSamples } from "../../src/toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../src/toolchain/project.ts";
-import { createProgressLine, withRunners } from "../../src/cli/evaluation-runners.ts";
-import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
-import { byteView } from "../../src/core/bytes.ts";
-import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
-import { getTask } from "../../src/tasks/tasks.ts";
-import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 import { DATASET_SPLITS } from "./lib/dataset-splits.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
 const { values } = parseArgs({
   options: {

@@ -4,13 +4,13 @@
 // WebGPU without a GPU: see test/runtime/detect-vulkan.ts.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { convertToFp16 } from "../../src/toolchain/fp16/convert-to-fp16.ts";
-import { dequantize } from "../../src/toolchain/fp16/dequantize.ts";
-import { parseModel, serializeModel } from "../../src/toolchain/onnx/model-file.ts";
 import { executionProviderSchema } from "../../src/core/execution-provider.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { openWithProviderFallback } from "../../src/region/server/provider-fallback.ts";
 import { createIsolatedRuntime } from "../../src/runtime/native/isolated-runtime.ts";
+import { convertToFp16 } from "../../src/toolchain/fp16/convert-to-fp16.ts";
+import { dequantize } from "../../src/toolchain/fp16/dequantize.ts";
+import { parseModel, serializeModel } from "../../src/toolchain/onnx/model-file.ts";
 import "../runtime/detect-vulkan.ts"; // sets the path of a Vulkan driver
 import { createMobileNet } from "./lib/mobilenet.ts";
 import { createRandom } from "./lib/random.ts";

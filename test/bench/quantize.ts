@@ -3,13 +3,13 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { dequantize } from "../../src/toolchain/fp16/dequantize.ts";
-import { parseModel, serializeModel } from "../../src/toolchain/onnx/model-file.ts";
-import { RANGE_METHODS } from "../../src/toolchain/quantize/range-selection.ts";
-import { createQuantizer, type QuantizeRequest } from "../../src/toolchain/quantize/quantizer.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
 import { createWordpieceTokenizer, tokenizerJsonSchema } from "../../src/tasks/text/wordpiece.ts";
+import { dequantize } from "../../src/toolchain/fp16/dequantize.ts";
+import { parseModel, serializeModel } from "../../src/toolchain/onnx/model-file.ts";
+import { createQuantizer, type QuantizeRequest } from "../../src/toolchain/quantize/quantizer.ts";
+import { RANGE_METHODS } from "../../src/toolchain/quantize/range-selection.ts";
 import { createMobileNet } from "./lib/mobilenet.ts";
 import { createRandom } from "./lib/random.ts";
 import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";

@@ -2,16 +2,16 @@
 // run concurrently and are called alternately, so that the machine's state affects all alike.
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
-import { reasonOf } from "../../src/core/errors.ts";
-import { readProjects } from "../../src/toolchain/project.ts";
+import { CONFIDENCE, MIN_P99_SAMPLES } from "../../src/cli/load/percentile-bound.ts";
+import { generateQueries } from "../../src/cli/load/query-generator.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { startLocalS3 } from "../../src/cli/local/s3.ts";
+import { reasonOf } from "../../src/core/errors.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
-import { type PublishSource, publishModel } from "../../src/registry/publish.ts";
 import { createModelStore } from "../../src/registry/object-model-store.ts";
-import { generateQueries } from "../../src/cli/load/query-generator.ts";
+import { type PublishSource, publishModel } from "../../src/registry/publish.ts";
+import { readProjects } from "../../src/toolchain/project.ts";
 import { createRandom } from "./lib/random.ts";
-import { CONFIDENCE, MIN_P99_SAMPLES } from "../../src/cli/load/percentile-bound.ts";
 import { writeBenchReport } from "./lib/report.ts";
 import { findPeers, type PeerDiscovery } from "./peers/find-peers.ts";
 import { measureBareSession } from "./region/bare-session.ts";

@@ -4,12 +4,13 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { generateQueries } from "../../src/cli/load/query-generator.ts";
+import { startLocalSystem } from "../../src/cli/local/system.ts";
+import { bundleWorker } from "../../src/cli/local/upload.ts";
+import { startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
+import { predictResponseSchema } from "../../src/protocol/predict.ts";
 import { formatRegionKey } from "../../src/region/region-keys.ts";
 import { toS3Variables } from "../../src/registry/s3-config.ts";
-import { startLocalSystem } from "../../src/cli/local/system.ts";
-import { predictResponseSchema } from "../../src/protocol/predict.ts";
-import { startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
-import { bundleWorker } from "../../src/cli/local/upload.ts";
 import {
   type Call,
   closedLoop,
@@ -18,7 +19,6 @@ import {
   type Reply,
   type Send,
 } from "./lib/checked-load.ts";
-import { generateQueries } from "../../src/cli/load/query-generator.ts";
 import { createRandom, createZipf } from "./lib/random.ts";
 import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 

@@ -8,13 +8,13 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { build } from "esbuild";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
-import { readProject } from "../../src/toolchain/project.ts";
 import { createProjectSnapshots } from "../../src/cli/build-deployment.ts";
 import { MODELS_FOLDER, PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
-import { storeLayout } from "../../src/registry/store-layout.ts";
-import { publishModel } from "../../src/registry/publish.ts";
 import { createModelStore } from "../../src/registry/object-model-store.ts";
+import { publishModel } from "../../src/registry/publish.ts";
+import { storeLayout } from "../../src/registry/store-layout.ts";
+import { readProject } from "../../src/toolchain/project.ts";
 import { createTestSigningKey } from "../support/test-signing-key.ts";
 import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 

@@ -3,10 +3,10 @@ import { parseArgs } from "node:util";
 import { createRandom } from "./lib/random.ts";
 import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 import { findEscalatedQueries } from "./tail/calls.ts";
-import { measureUnresponsiveRedis } from "./tail/unresponsive-redis.ts";
-import { measureRegionFailure } from "./tail/region-failure.ts";
 import { measureHedging } from "./tail/hedging.ts";
+import { measureRegionFailure } from "./tail/region-failure.ts";
 import { startTailSystem } from "./tail/tail-system.ts";
+import { measureUnresponsiveRedis } from "./tail/unresponsive-redis.ts";
 import { measureCacheLayers } from "./tail/zipf.ts";
 
 const { values } = parseArgs({

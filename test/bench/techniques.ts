@@ -3,17 +3,17 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { requireClassification } from "../../src/toolchain/evaluate/project-tier.ts";
-import { readSamples } from "../../src/toolchain/evaluate/labeled-samples.ts";
-import { BUILD_PLAN_FILE, readBuildPlan } from "../../src/toolchain/build-plan/build-plan.ts";
-import { buildProject } from "../../src/toolchain/build-plan/build-project.ts";
-import { readProjectWithSources } from "../../src/toolchain/build-plan/build-files.ts";
 import { createProgressLine, withRunners } from "../../src/cli/evaluation-runners.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
 import { getTask } from "../../src/tasks/tasks.ts";
-import { writeBenchReport } from "./lib/report.ts";
+import { readProjectWithSources } from "../../src/toolchain/build-plan/build-files.ts";
+import { BUILD_PLAN_FILE, readBuildPlan } from "../../src/toolchain/build-plan/build-plan.ts";
+import { buildProject } from "../../src/toolchain/build-plan/build-project.ts";
+import { readSamples } from "../../src/toolchain/evaluate/labeled-samples.ts";
+import { requireClassification } from "../../src/toolchain/evaluate/project-tier.ts";
 import { DATASET_SPLITS } from "./lib/dataset-splits.ts";
+import { writeBenchReport } from "./lib/report.ts";
 
 const CALIBRATION_SAMPLES = 256;
 const MODELS = Object.keys(DATASET_SPLITS).filter((model) =>

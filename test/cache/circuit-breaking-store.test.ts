@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { createCacheCircuitBreaker } from "../../src/cache/circuit-breaker.ts";
-import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import { createCircuitBreakingStore } from "../../src/cache/circuit-breaking-store.ts";
+import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 import { cacheStoreContract } from "../contract/cache-store.ts";
 

@@ -1,9 +1,9 @@
 // Checks that a value outside the isolate counts as absent unless it is complete and stored under its own key.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import { hashCacheKey } from "../../src/cache/cache-key.ts";
 import { encodeChecksummed, decodeChecksummed } from "../../src/cache/checksummed-value.ts";
+import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import { createHashedKeyStore } from "../../src/cache/hashed-key-store.ts";
 import { ManualClock, systemClock } from "../../src/core/clock.ts";
 import { cacheStoreContract } from "../contract/cache-store.ts";

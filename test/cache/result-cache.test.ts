@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { createResultCache, createJsonCodec } from "../../src/cache/result-cache.ts";
-import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import type { CacheLayer, CacheLayerName } from "../../src/cache/cache-policy.ts";
+import { createLruCache } from "../../src/cache/drivers/lru.ts";
+import { createResultCache, createJsonCodec } from "../../src/cache/result-cache.ts";
 import { systemClock } from "../../src/core/clock.ts";
 
 const createLayer = (name: CacheLayerName): CacheLayer => ({

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createCacheCircuitBreaker } from "../../src/cache/circuit-breaker.ts";
-import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
 import { createCircuitBreakingStore } from "../../src/cache/circuit-breaking-store.ts";
+import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
 import { type LocalRedis, startLocalRedis } from "../../src/cli/local/redis.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 import { cacheStoreContract } from "../contract/cache-store.ts";

@@ -1,12 +1,12 @@
-// Cascade: escalation, failures, deadlines, saturation and maxTier. One file, because all tests share the scripted tiers.
-import { regionErrors } from "../../src/region/errors.ts";
-import { taskErrors } from "../../src/tasks/errors.ts";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { TierPrediction } from "../../src/cascade/calibration.ts";
 import { checkMaxTier, runCascade, type CascadeTier } from "../../src/cascade/cascade.ts";
 import { type Deadline, startDeadline } from "../../src/cascade/deadline.ts";
 import { ManualClock } from "../../src/core/clock.ts";
+// Cascade: escalation, failures, deadlines, saturation and maxTier. One file, because all tests share the scripted tiers.
+import { regionErrors } from "../../src/region/errors.ts";
+import { taskErrors } from "../../src/tasks/errors.ts";
 import type { TaskInput } from "../../src/tasks/task.ts";
 
 const textInputs = (...texts: string[]): TaskInput[] =>

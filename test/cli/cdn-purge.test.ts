@@ -6,13 +6,13 @@ import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type CommandResult, parseFailure, runEdgetier } from "../support/edgetier-command.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
-import { writeSampleProject } from "../support/write-sample-project.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
 import {
   getUnreachableUrl,
   startTestHttpServer,
   type TestHttpServer,
 } from "../support/test-http-server.ts";
+import { writeSampleProject } from "../support/write-sample-project.ts";
 
 interface PurgeRequest {
   readonly path: string | undefined;

@@ -4,12 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { regionKeysSchema } from "../../src/region/region-keys.ts";
-import { sampleProject } from "../support/sample-model.ts";
-import { writeSampleProject } from "../support/write-sample-project.ts";
-import { int8MatMulGraph, tensorProject } from "../support/tensor-model.ts";
 import { runEdgetier, runFailingEdgetier } from "../support/edgetier-command.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
+import { sampleProject } from "../support/sample-model.ts";
+import { int8MatMulGraph, tensorProject } from "../support/tensor-model.ts";
 import { getUnreachableUrl, startTestHttpServer } from "../support/test-http-server.ts";
+import { writeSampleProject } from "../support/write-sample-project.ts";
 
 let folder: string;
 let s3: TestS3;

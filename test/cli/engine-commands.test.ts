@@ -3,7 +3,6 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { prepareEngine } from "../../src/toolchain/engine/prepare-engine.ts";
 import { ENGINE_FOLDER } from "../../src/cli/local/paths.ts";
 import { sha256Hex } from "../../src/core/hash.ts";
 import type { DeployedEngine } from "../../src/registry/deployed-engine.ts";
@@ -14,10 +13,11 @@ import { createModelStore } from "../../src/registry/object-model-store.ts";
 import { encodeFunctionSet } from "../../src/runtime/wasm/function-set.ts";
 import { SESSION_OPTIONS_FINGERPRINT } from "../../src/runtime/wasm/open-session.ts";
 import { parseSnapshotHead } from "../../src/runtime/wasm/snapshot-format.ts";
+import { prepareEngine } from "../../src/toolchain/engine/prepare-engine.ts";
 import { runEdgetier, runFailingEdgetier } from "../support/edgetier-command.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
-import { writeSampleProject } from "../support/write-sample-project.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
+import { writeSampleProject } from "../support/write-sample-project.ts";
 
 let folder: string;
 let projectFolder: string;

@@ -1,9 +1,9 @@
 // Tests `--help` and the next step of every command.
 import type { CommandDef } from "citty";
 import { describe, expect, it } from "vitest";
+import { CLI_INVOCATION, COMMAND_GUIDES, renderNextStep } from "../../src/cli/command-guides.ts";
 import { rootCommand } from "../../src/cli/commands/root.ts";
 import { renderCommandHelp, renderGroupHelp } from "../../src/cli/help.ts";
-import { CLI_INVOCATION, COMMAND_GUIDES, renderNextStep } from "../../src/cli/command-guides.ts";
 import { runEdgetier } from "../support/edgetier-command.ts";
 
 const SCREEN = { lines: 24, columns: 80 };

@@ -3,13 +3,13 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readProject } from "../../src/toolchain/project.ts";
-import { readBuildPlan } from "../../src/toolchain/build-plan/build-plan.ts";
+import { CLI_INVOCATION } from "../../src/cli/command-guides.ts";
 import { readSmokeTestCases } from "../../src/cli/deploy/smoke-test-cases.ts";
 import { renderDeploymentFiles } from "../../src/cli/init/deployment-files.ts";
 import { renderProjectFiles } from "../../src/cli/init/project-files.ts";
 import { INIT_TASKS, createStarter } from "../../src/cli/init/starters.ts";
-import { CLI_INVOCATION } from "../../src/cli/command-guides.ts";
+import { readBuildPlan } from "../../src/toolchain/build-plan/build-plan.ts";
+import { readProject } from "../../src/toolchain/project.ts";
 import { runEdgetier } from "../support/edgetier-command.ts";
 
 let folder: string;

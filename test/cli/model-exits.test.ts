@@ -4,9 +4,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { untrainedVisionProject } from "../toolchain/early-exit/untrained-vision-project.ts";
 import { runEdgetier, runFailingEdgetier } from "../support/edgetier-command.ts";
 import { writeSampleProject } from "../support/write-sample-project.ts";
+import { untrainedVisionProject } from "../toolchain/early-exit/untrained-vision-project.ts";
 
 let folder: string;
 beforeAll(async () => {

@@ -3,10 +3,10 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { serializeModel } from "../../src/toolchain/onnx/model-file.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
-import { floatTensor, int64Tensor, model, node } from "../toolchain/onnx/model-builders.ts";
+import { serializeModel } from "../../src/toolchain/onnx/model-file.ts";
 import { runEdgetier, runFailingEdgetier } from "../support/edgetier-command.ts";
+import { floatTensor, int64Tensor, model, node } from "../toolchain/onnx/model-builders.ts";
 
 let folder: string;
 beforeAll(async () => {

@@ -4,15 +4,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { byteView } from "../../src/core/bytes.ts";
 import { serializeModel } from "../../src/toolchain/onnx/model-file.ts";
 import { makeIntAttribute } from "../../src/toolchain/onnx/nodes.ts";
 import { TensorProtoSchema } from "../../src/toolchain/onnx/proto/onnx_pb.js";
 import { readProject } from "../../src/toolchain/project.ts";
-import { byteView } from "../../src/core/bytes.ts";
 import images from "../fixtures/images.json" with { type: "json" };
 import { tinyTokenizer } from "../fixtures/tiny-tokenizer.ts";
-import { floatTensor, intListAttribute, model, node } from "../toolchain/onnx/model-builders.ts";
 import { runEdgetier, runFailingEdgetier } from "../support/edgetier-command.ts";
+import { floatTensor, intListAttribute, model, node } from "../toolchain/onnx/model-builders.ts";
 
 let folder: string;
 beforeAll(async () => {

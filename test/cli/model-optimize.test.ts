@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseModel, serializeModel } from "../../src/toolchain/onnx/model-file.ts";
-import { floatTensor, int64Tensor, model, node } from "../toolchain/onnx/model-builders.ts";
 import { runEdgetier, runFailingEdgetier } from "../support/edgetier-command.ts";
+import { floatTensor, int64Tensor, model, node } from "../toolchain/onnx/model-builders.ts";
 
 let folder: string;
 beforeAll(async () => {

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
 import { createAlexNet } from "../bench/lib/alexnet.ts";
-import { makeSmallMobileNet } from "../support/reference-models.ts";
 import { runEdgetier, runFailingEdgetier } from "../support/edgetier-command.ts";
+import { makeSmallMobileNet } from "../support/reference-models.ts";
 
 let folder: string;
 let alexNet: string;

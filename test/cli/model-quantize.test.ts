@@ -3,12 +3,12 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { serializeModel } from "../../src/toolchain/onnx/model-file.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
+import { serializeModel } from "../../src/toolchain/onnx/model-file.ts";
+import { runEdgetier, runFailingEdgetier } from "../support/edgetier-command.ts";
 import { floatTensor, model, node } from "../toolchain/onnx/model-builders.ts";
 import { encodeNpy } from "../toolchain/quantize/encode-npy.ts";
 import { randomFp32Tensor } from "../toolchain/quantize/run-model.ts";
-import { runEdgetier, runFailingEdgetier } from "../support/edgetier-command.ts";
 
 let folder: string;
 let net: string;

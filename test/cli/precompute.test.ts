@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { BatchResult } from "../../src/cli/precompute/batch-predictor.ts";
 import { type PrecomputeInput, readInputs } from "../../src/cli/precompute/inputs.ts";
-import { type PrecomputeOptions, runPrecompute } from "../../src/cli/precompute/run-precompute.ts";
 import { openPrecomputeState } from "../../src/cli/precompute/progress-state.ts";
+import { type PrecomputeOptions, runPrecompute } from "../../src/cli/precompute/run-precompute.ts";
 import type { Clock } from "../../src/core/clock.ts";
 
 let folder: string;

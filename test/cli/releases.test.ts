@@ -11,8 +11,8 @@ import {
   runFailingEdgetier,
 } from "../support/edgetier-command.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
-import { writeSampleProject } from "../support/write-sample-project.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
+import { writeSampleProject } from "../support/write-sample-project.ts";
 
 let folder: string;
 let s3: TestS3;

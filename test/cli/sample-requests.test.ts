@@ -1,11 +1,11 @@
 // The doctor's requests to models that take images, or give vectors: each is one that they take.
 import { expect, it } from "vitest";
 import { createSampleRequests } from "../../src/cli/doctor/sample-requests.ts";
+import { embeddingsRequestSchema, listInputs } from "../../src/protocol/embeddings.ts";
+import { createLazyImageCodecs } from "../../src/runtime/native/image-codecs.ts";
+import { embeddingTask } from "../../src/tasks/embedding.ts";
 import { imageClassificationTask } from "../../src/tasks/image-classification.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
-import { createLazyImageCodecs } from "../../src/runtime/native/image-codecs.ts";
-import { embeddingsRequestSchema, listInputs } from "../../src/protocol/embeddings.ts";
-import { embeddingTask } from "../../src/tasks/embedding.ts";
 import { colorProject, MAX_IMAGE_BYTES } from "../support/color-model.ts";
 import { MAX_TOKENS_PER_TEXT, embeddingProject } from "../support/embedding-model.ts";
 

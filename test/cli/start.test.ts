@@ -1,7 +1,7 @@
 // `edgetier start`: busy ports are named before anything starts, parts that fail are named, and Ctrl-C leaves nothing.
 import { spawnSync } from "node:child_process";
-import { createServer, type Server } from "node:net";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

@@ -1,6 +1,6 @@
+import { join } from "node:path";
 // Client bundle: its size, its files, and the globals that it refers to.
 import { gzipSync } from "node:zlib";
-import { join } from "node:path";
 import { build } from "esbuild";
 import { describe, expect, it } from "vitest";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";

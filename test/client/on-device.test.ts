@@ -3,8 +3,6 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as ort from "onnxruntime-node";
 import { beforeAll, describe, expect, it } from "vitest";
-import { exportForDevice } from "../../src/toolchain/export/export-device.ts";
-import { readProject } from "../../src/toolchain/project.ts";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { EdgeTierError, type PredictOptions } from "../../src/client/index.ts";
 import {
@@ -20,7 +18,8 @@ import {
 } from "../../src/registry/device-manifest.ts";
 import { createLazyImageCodecs } from "../../src/runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
-
+import { exportForDevice } from "../../src/toolchain/export/export-device.ts";
+import { readProject } from "../../src/toolchain/project.ts";
 import { readToyFiles, toyProject } from "../support/toy-project.ts";
 
 type Files = ReadonlyMap<string, Uint8Array>;

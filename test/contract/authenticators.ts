@@ -1,9 +1,9 @@
 // Runs the contract of test/contract/authenticator.ts for each driver, in Node and in workerd.
 import type { ManualClock } from "../../src/core/clock.ts";
-import type { JwtAlgorithm } from "../../src/http/access/jwks-schema.ts";
 import { createApiKeyAuthenticator } from "../../src/http/access/drivers/api-key-authenticator.ts";
 import { createStaticKeySet } from "../../src/http/access/drivers/jwks.ts";
 import { createJwtAuthenticator } from "../../src/http/access/drivers/jwt-authenticator.ts";
+import type { JwtAlgorithm } from "../../src/http/access/jwks-schema.ts";
 import {
   AUDIENCE,
   ISSUER,

@@ -1,11 +1,11 @@
 // Contract of the task image-classification on every platform: Pillow's pixels, or an error.
 /* oxlint-disable max-lines-per-function -- a contract is one suite, whose cases share the fixture of a driver */
 import { describe, expect, it } from "vitest";
-import { seededRandom } from "../../src/toolchain/seeded-random.ts";
 import { EdgeTierError } from "../../src/core/errors.ts";
 import { imageClassificationTask } from "../../src/tasks/image-classification.ts";
-import type { ImageDecoder } from "../../src/tasks/image/image.ts";
 import { createImageDecoder, type ImageCodecModules } from "../../src/tasks/image/image-decoder.ts";
+import type { ImageDecoder } from "../../src/tasks/image/image.ts";
+import { seededRandom } from "../../src/toolchain/seeded-random.ts";
 import {
   maxAbsDifference,
   IMAGE_LIMITS,

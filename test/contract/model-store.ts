@@ -2,16 +2,16 @@
 // exceeds 300 lines because it is one suite, which every driver runs as a whole.
 /* oxlint-disable max-lines-per-function -- a contract is one suite, whose cases share the fixture of a driver */
 import { beforeEach, describe, expect, it } from "vitest";
-import type { DeployedEngine } from "../../src/registry/deployed-engine.ts";
 import { ManualClock } from "../../src/core/clock.ts";
-import { storeLayout } from "../../src/registry/store-layout.ts";
+import type { DeployedEngine } from "../../src/registry/deployed-engine.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
-import type { ObjectStore, StoredObject } from "../../src/registry/object-store.ts";
-import type { PublicKey, SigningKey } from "../../src/registry/signing-keys.ts";
 import {
   ARTIFACT_REWRITE_AGE_MS,
   createModelStore,
 } from "../../src/registry/object-model-store.ts";
+import type { ObjectStore, StoredObject } from "../../src/registry/object-store.ts";
+import type { PublicKey, SigningKey } from "../../src/registry/signing-keys.ts";
+import { storeLayout } from "../../src/registry/store-layout.ts";
 import { sampleManifest } from "../support/sample-model.ts";
 import { createTestSigningKey } from "../support/test-signing-key.ts";
 

@@ -6,6 +6,9 @@ import { join } from "node:path";
 import OpenAI, { AuthenticationError, NotFoundError } from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
+import { runEdgetier } from "../support/edgetier-command.ts";
+import { hasRedisServer } from "../support/redis.ts";
+import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import {
   AUDIENCE,
   ISSUER,
@@ -15,9 +18,6 @@ import {
   type TestIssuer,
   createValidClaims,
 } from "../support/test-credentials.ts";
-import { runEdgetier } from "../support/edgetier-command.ts";
-import { hasRedisServer } from "../support/redis.ts";
-import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { startTestHttpServer, type TestHttpServer } from "../support/test-http-server.ts";
 
 const REDIS_TIMEOUT_MS = 500;

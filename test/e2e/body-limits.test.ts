@@ -1,18 +1,18 @@
 // Tests bodies that aim to exhaust memory, on the processes of the Worker and of the region. Each is rejected while it arrives,
 // and the memory of the process stays small.
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { existsSync } from "node:fs";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
 import { startListeningChild } from "../../src/cli/local/listening-child.ts";
 import { REGION_ENTRY } from "../../src/cli/local/paths.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
+import { startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
 import { getUnreachableUrl } from "../support/test-http-server.ts";
 
 const MIB = 1_048_576;

@@ -1,11 +1,11 @@
 // `edgetier doctor` on this project's own deployment: what it measures is plausible, and a limit that is exceeded fails.
 import { existsSync } from "node:fs";
 import { beforeAll, describe, expect, it } from "vitest";
-import type { CheckName, Diagnosis } from "../../src/toolchain/doctor.ts";
-import type { IsolateMemory } from "../../src/toolchain/doctor-measurements.ts";
 import { measureIsolateMemory } from "../../src/cli/doctor/isolate-memory.ts";
-import { startInspectedEdge } from "../../src/cli/local/workerd-edge.ts";
 import type { WorkerUpload } from "../../src/cli/local/upload.ts";
+import { startInspectedEdge } from "../../src/cli/local/workerd-edge.ts";
+import type { IsolateMemory } from "../../src/toolchain/doctor-measurements.ts";
+import type { CheckName, Diagnosis } from "../../src/toolchain/doctor.ts";
 import { runEdgetier, runFailingEdgetier } from "../support/edgetier-command.ts";
 
 const MiB = 1024 * 1024;

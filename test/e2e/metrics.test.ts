@@ -3,8 +3,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type MetricsEdge, startMetricsEdge } from "../../src/cli/local/workerd-edge.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
+import { type MetricsEdge, startMetricsEdge } from "../../src/cli/local/workerd-edge.ts";
 import { metricsSnapshotSchema } from "../../src/protocol/metrics-snapshot.ts";
 
 const ISOLATES = 8;

@@ -16,9 +16,9 @@ import { type ModelReport, modelReportSchema } from "../../src/protocol/model-re
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { createModelStore } from "../../src/registry/object-model-store.ts";
 import { startChromium, browserSkipReason } from "../support/chromium.ts";
-import { createTestApiKey } from "../support/test-credentials.ts";
-import { sendTraffic } from "../support/playground-traffic.ts";
 import { DIMENSIONS, publishEmbeddingModel } from "../support/embedding-model.ts";
+import { sendTraffic } from "../support/playground-traffic.ts";
+import { createTestApiKey } from "../support/test-credentials.ts";
 
 const MAX_FIRST_LOAD_GZIP_BYTES = 60_000;
 const ESCALATED_TEXT = "tell me something odd about the moon";

@@ -4,12 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
-import { retargetAlias } from "../../src/registry/aliases.ts";
 import { createSignedFetch } from "../../src/region/signed-fetch.ts";
+import { retargetAlias } from "../../src/registry/aliases.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { createModelStore } from "../../src/registry/object-model-store.ts";
-import { createTestSigningKey } from "../support/test-signing-key.ts";
 import ESCALATED_TEXT from "../fixtures/escalated-text.json" with { type: "json" };
+import { createTestSigningKey } from "../support/test-signing-key.ts";
 
 let folder: string;
 let system: LocalSystem;

@@ -7,10 +7,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startLocalEdge } from "../../src/cli/local/edge.ts";
 import { MODELS_FOLDER, WRANGLER_CONFIG } from "../../src/cli/local/paths.ts";
 import { findFreePort } from "../../src/cli/local/ports.ts";
-import { createSignedFetch } from "../../src/region/signed-fetch.ts";
-import { toS3Variables } from "../../src/registry/s3-config.ts";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
 import { expectFloat32Tensor } from "../../src/core/tensor.ts";
+import { metricsSnapshotSchema } from "../../src/protocol/metrics-snapshot.ts";
 import {
   decodeInferResponse,
   encodeInferRequest,
@@ -18,11 +17,12 @@ import {
   type InferResponse,
   JSON_LENGTH_HEADER,
 } from "../../src/protocol/open-inference.ts";
-import { metricsSnapshotSchema } from "../../src/protocol/metrics-snapshot.ts";
 import { type PredictResponse, predictResponseSchema } from "../../src/protocol/predict.ts";
+import { createSignedFetch } from "../../src/region/signed-fetch.ts";
+import { toS3Variables } from "../../src/registry/s3-config.ts";
+import ESCALATED_TEXT from "../fixtures/escalated-text.json" with { type: "json" };
 import { hasRedisServer } from "../support/redis.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
-import ESCALATED_TEXT from "../fixtures/escalated-text.json" with { type: "json" };
 
 /** Nothing that the edge tier could be sure of. */
 

@@ -2,14 +2,14 @@
 // schema. And the logs of both: every record by its schema, with the request's id, and nothing of anybody's in either.
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { parseLogRecord } from "../../src/telemetry/log-record.ts";
-import { createTestApiKey, type TestApiKey } from "../support/test-credentials.ts";
+import { startFixtureSystem, type FixtureSystem } from "../support/fixture-system.ts";
 import { startHoldingProxy } from "../support/holding-proxy.ts";
 import {
   type OtlpReceiver,
   type ReceivedSpan,
   startOtlpReceiver,
 } from "../support/otlp-receiver.ts";
-import { startFixtureSystem, type FixtureSystem } from "../support/fixture-system.ts";
+import { createTestApiKey, type TestApiKey } from "../support/test-credentials.ts";
 
 const COLLECTORS_KEY = "collectors-key-51c0ffee";
 const CANARY = "maybe canary-7f3a"; // unsure, so that the region is asked

@@ -10,6 +10,7 @@ import { createRemoteKeySet } from "../../src/http/access/drivers/jwks.ts";
 import { createJwtAuthenticator } from "../../src/http/access/drivers/jwt-authenticator.ts";
 import { scopeRequirementOf } from "../../src/http/access/route-scopes.ts";
 import toy from "../fixtures/toy.onnx";
+import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import {
   AUDIENCE,
   ISSUER,
@@ -19,7 +20,6 @@ import {
   type TestIssuer,
   createValidClaims,
 } from "../support/test-credentials.ts";
-import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { publishToyModel } from "../support/toy-model.ts";
 import { fullDeployment } from "./full-engine.ts";
 import { readProblem } from "./read-problem.ts";

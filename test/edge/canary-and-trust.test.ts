@@ -1,8 +1,8 @@
 // Canaries and trust in workerd: versions without a trusted signature, and the share of a canary.
 import { beforeEach, describe, expect, it } from "vitest";
 import { predictResponseSchema } from "../../src/protocol/predict.ts";
-import { storeLayout } from "../../src/registry/store-layout.ts";
 import { createModelStore } from "../../src/registry/object-model-store.ts";
+import { storeLayout } from "../../src/registry/store-layout.ts";
 import toy from "../fixtures/toy.onnx";
 import { ALIAS_TTL_MS, type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { createTestSigningKey } from "../support/test-signing-key.ts";

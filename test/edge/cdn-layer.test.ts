@@ -1,8 +1,8 @@
 // CDN layer: results of POST in the platform's Cache API, shared by the isolates of a data center.
 import { describe, expect, it } from "vitest";
 import { createCacheCircuitBreaker } from "../../src/cache/circuit-breaker.ts";
-import { createCdnCache, type HttpCache } from "../../src/cache/drivers/cdn.ts";
 import { createCircuitBreakingStore } from "../../src/cache/circuit-breaking-store.ts";
+import { createCdnCache, type HttpCache } from "../../src/cache/drivers/cdn.ts";
 import { createHashedKeyStore } from "../../src/cache/hashed-key-store.ts";
 import { ManualClock, systemClock } from "../../src/core/clock.ts";
 import { predictResponseSchema } from "../../src/protocol/predict.ts";

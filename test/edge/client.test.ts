@@ -13,9 +13,9 @@ import type { RegionList } from "../../src/protocol/region-list.ts";
 import toy from "../fixtures/toy.onnx";
 import { publishColorModel } from "../support/color-model.ts";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
+import { publishEmbeddingModel, unit } from "../support/embedding-model.ts";
 import { sampleImage } from "../support/sample-images.ts";
 import { IDENTITY_DATATYPES, publishTensorModel } from "../support/tensor-model.ts";
-import { publishEmbeddingModel, unit } from "../support/embedding-model.ts";
 import { fullDeployment } from "./full-engine.ts";
 import { graphs } from "./infer-requests.ts";
 

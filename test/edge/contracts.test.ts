@@ -20,8 +20,8 @@ import { runtimeContract } from "../contract/runtime.ts";
 import bagOfTokens from "../fixtures/bag-of-tokens.onnx";
 import externalData from "../fixtures/external-data.onnx";
 import failsWhenRun from "../fixtures/fails-when-run.onnx";
-import int64Identity from "../fixtures/int64-identity.onnx";
 import int8Matmul from "../fixtures/int8-matmul.onnx";
+import int64Identity from "../fixtures/int64-identity.onnx";
 import { createPrefixedStore } from "../support/prefixed-store.ts";
 import { wasmRuntime } from "./full-engine.ts";
 

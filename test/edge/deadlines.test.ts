@@ -1,7 +1,7 @@
 // Deadlines in workerd: skipped tiers, disconnected clients and saturated regions.
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { predictResponseSchema } from "../../src/protocol/predict.ts";
 import { modelDetailSchema } from "../../src/protocol/model-detail.ts";
+import { predictResponseSchema } from "../../src/protocol/predict.ts";
 import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { publishToyModel } from "../support/toy-model.ts";

@@ -3,7 +3,6 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import deployment from "../../dist/test/edge/deployment.mjs";
 import intent from "../../models/intent/artifacts/edge.onnx";
-import int8MatMul from "../fixtures/int8-matmul.onnx";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import type { Session } from "../../src/runtime/runtime.ts";
 import { createBytesSource } from "../../src/runtime/wasm/byte-source.ts";
@@ -14,6 +13,7 @@ import { restoreSnapshot } from "../../src/runtime/wasm/restore-snapshot.ts";
 import { encodeSnapshot } from "../../src/runtime/wasm/snapshot-format.ts";
 import { takeSnapshot } from "../../src/runtime/wasm/take-snapshot.ts";
 import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";
+import int8MatMul from "../fixtures/int8-matmul.onnx";
 import {
   randomImageInput,
   encodeIntentInput,

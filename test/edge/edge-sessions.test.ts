@@ -1,14 +1,12 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import reference from "../../dist/test/edge/deployment.mjs";
+import { sha256Hex } from "../../src/core/hash.ts";
+import { predictResponseSchema } from "../../src/protocol/predict.ts";
+import type { Manifest, SnapshotRef } from "../../src/registry/manifest.ts";
 // Edge sessions: the sources of an isolate's sessions, and their replacement after failures. The app runs in workerd on the
 // stripped engine of the reference deployment and on the full engine, with snapshots in the store. One file, because all tests
 // share one expensive snapshot.
 import { runtimeErrors } from "../../src/runtime/errors.ts";
-import { beforeAll, describe, expect, it } from "vitest";
-import reference from "../../dist/test/edge/deployment.mjs";
-import toy from "../fixtures/toy.onnx";
-import zeros from "../fixtures/zeros.onnx";
-import { sha256Hex } from "../../src/core/hash.ts";
-import { predictResponseSchema } from "../../src/protocol/predict.ts";
-import type { Manifest, SnapshotRef } from "../../src/registry/manifest.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import { PAGE_BYTES } from "../../src/runtime/wasm/engine.ts";
 import { encodeFunctionSet } from "../../src/runtime/wasm/function-set.ts";
@@ -19,6 +17,8 @@ import {
 } from "../../src/runtime/wasm/snapshot-format.ts";
 import { takeSnapshot } from "../../src/runtime/wasm/take-snapshot.ts";
 import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";
+import toy from "../fixtures/toy.onnx";
+import zeros from "../fixtures/zeros.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { publishToyModel } from "../support/toy-model.ts";
 import { fullEngineModule, fullDeployment } from "./full-engine.ts";

@@ -1,7 +1,7 @@
+import info from "../../dist/engine/engine.json" with { type: "json" };
+import wasm from "../../dist/engine/engine.wasm";
 // Full engine: engine module, runtime and deployment for tests in workerd.
 import glue from "../../dist/engine/glue.mjs";
-import wasm from "../../dist/engine/engine.wasm";
-import info from "../../dist/engine/engine.json" with { type: "json" };
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import type { EngineModule } from "../../src/runtime/wasm/engine.ts";
 import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";

@@ -4,15 +4,15 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
-import { buildDeployment } from "../../src/toolchain/engine/build-deployment.ts";
-import { readDeploymentConfig } from "../../src/toolchain/deployment-config.ts";
 import { ENGINE_FOLDER, PROJECT_ROOT, SNAPSHOTS_FOLDER } from "../../src/cli/local/paths.ts";
 import { startLocalRedis } from "../../src/cli/local/redis.ts";
 import { startLocalS3 } from "../../src/cli/local/s3.ts";
 import type { S3Options } from "../../src/registry/s3-config.ts";
-import { intentSpecs, makeSmallMobileNet, mobileNetSpecs } from "../support/reference-models.ts";
-import { type NamedRegions, startNamedRegions } from "../support/named-regions.ts";
+import { readDeploymentConfig } from "../../src/toolchain/deployment-config.ts";
+import { buildDeployment } from "../../src/toolchain/engine/build-deployment.ts";
 import { buildFixtureDeployment } from "../support/fixture-deployment.ts";
+import { type NamedRegions, startNamedRegions } from "../support/named-regions.ts";
+import { intentSpecs, makeSmallMobileNet, mobileNetSpecs } from "../support/reference-models.ts";
 
 declare module "vitest" {
   interface ProvidedContext {

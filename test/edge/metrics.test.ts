@@ -6,15 +6,15 @@ import {
   metricsSnapshotSchema,
 } from "../../src/protocol/metrics-snapshot.ts";
 import toy from "../fixtures/toy.onnx";
-import { createTestApiKey } from "../support/test-credentials.ts";
 import {
   type EdgeUnderTest,
   type EdgeUnderTestOptions,
   startEdgeUnderTest,
 } from "../support/edge-app.ts";
+import { createTestApiKey } from "../support/test-credentials.ts";
 import { fullDeployment } from "./full-engine.ts";
-import { readProblem } from "./read-problem.ts";
 import { post, textsInput } from "./infer-requests.ts";
+import { readProblem } from "./read-problem.ts";
 
 let edge: EdgeUnderTest;
 const start = async (options: EdgeUnderTestOptions = {}) =>

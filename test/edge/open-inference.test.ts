@@ -14,7 +14,6 @@ import {
 import { IDENTITY_DATATYPES, publishTensorModel } from "../support/tensor-model.ts";
 import { publishToyModel } from "../support/toy-model.ts";
 import { fullDeployment } from "./full-engine.ts";
-import { readProblem } from "./read-problem.ts";
 import {
   readInferResponse,
   type InferBody,
@@ -26,6 +25,7 @@ import {
   decodeTexts,
   uint8Input,
 } from "./infer-requests.ts";
+import { readProblem } from "./read-problem.ts";
 
 let edge: EdgeUnderTest;
 const start = async (deployment = fullDeployment, options: EdgeUnderTestOptions = {}) =>

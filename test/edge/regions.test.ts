@@ -5,8 +5,8 @@ import { regionListSchema } from "../../src/protocol/region-list.ts";
 import { createRegionPool, type RegionEvent } from "../../src/region/client/region-pool.ts";
 import type { PooledRegion } from "../../src/region/client/region-state.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
-import { respondingRegionOf, createRegionRequest } from "../region/client/scripted-region.ts";
 import toy from "../fixtures/toy.onnx";
+import { respondingRegionOf, createRegionRequest } from "../region/client/scripted-region.ts";
 import { startEdgeUnderTest } from "../support/edge-app.ts";
 import { fullDeployment } from "./full-engine.ts";
 

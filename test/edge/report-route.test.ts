@@ -1,7 +1,7 @@
 // Report route: GET /v1/models/{model}/report in workerd returns the published report.
 import { beforeEach, expect, it } from "vitest";
-import type { ModelReport } from "../../src/protocol/model-report.ts";
 import { modelDetailSchema } from "../../src/protocol/model-detail.ts";
+import type { ModelReport } from "../../src/protocol/model-report.ts";
 import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { publishToyModel } from "../support/toy-model.ts";

@@ -1,10 +1,9 @@
 // Snapshots in workerd: takes, encodes, restores and rejects snapshots of the edge tier of the model `intent`.
 import { beforeAll, describe, expect, it } from "vitest";
 import intent from "../../models/intent/artifacts/edge.onnx";
-import random from "../fixtures/random-normal.onnx";
 import { sha256Hex } from "../../src/core/hash.ts";
-import { PAGE_BYTES } from "../../src/runtime/wasm/engine.ts";
 import { createBytesSource, createStreamSource } from "../../src/runtime/wasm/byte-source.ts";
+import { PAGE_BYTES } from "../../src/runtime/wasm/engine.ts";
 import { restoreSnapshot } from "../../src/runtime/wasm/restore-snapshot.ts";
 import {
   decodeSnapshot,
@@ -14,8 +13,9 @@ import {
   type Snapshot,
 } from "../../src/runtime/wasm/snapshot-format.ts";
 import { takeSnapshot } from "../../src/runtime/wasm/take-snapshot.ts";
-import { fullEngineModule, wasmRuntime } from "./full-engine.ts";
+import random from "../fixtures/random-normal.onnx";
 import { encodeIntentInput, intentSampleTexts } from "../support/reference-models.ts";
+import { fullEngineModule, wasmRuntime } from "./full-engine.ts";
 
 const model = new Uint8Array(intent);
 const warmUp = intentSampleTexts.slice(0, 5).map(encodeIntentInput);

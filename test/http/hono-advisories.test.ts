@@ -23,8 +23,8 @@ import { jwt, sign, verify } from "hono/jwt";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readRequestBody } from "../../src/protocol/read-request-body.ts";
 import { generateRegionKey } from "../../src/region/region-keys.ts";
-import { type RegionServer, startRegionServer } from "../../src/region/server/server.ts";
 import { createSignatureAuth } from "../../src/region/server/auth/signature-auth.ts";
+import { type RegionServer, startRegionServer } from "../../src/region/server/server.ts";
 import {
   createCountingRuntime,
   createRegionFixture,

@@ -2,21 +2,21 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { access, chmod, mkdtemp, readFile, rm } from "node:fs/promises";
-import { createServer } from "node:net";
 import { createRequire } from "node:module";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { build } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import packageJson from "../../package.json" with { type: "json" };
 import { readRegionSettings } from "../../functions/region/settings.ts";
+import packageJson from "../../package.json" with { type: "json" };
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
-import { toS3Variables } from "../../src/registry/s3-config.ts";
 import { createModelStore } from "../../src/registry/object-model-store.ts";
-import { startTestS3, type TestS3 } from "../support/local-s3.ts";
+import { toS3Variables } from "../../src/registry/s3-config.ts";
 import { postRequest, publishMoodModel, createTextBody } from "../region/region-fixture.ts";
+import { startTestS3, type TestS3 } from "../support/local-s3.ts";
 import {
   contextSources,
   readEnvironment,

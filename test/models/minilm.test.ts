@@ -2,17 +2,17 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ENGINE_FOLDER, MODELS_FOLDER } from "../../src/cli/local/paths.ts";
+import { fromBase64 } from "../../src/core/base64.ts";
+import { embeddingTask } from "../../src/tasks/embedding.ts";
+import type { Preprocessor } from "../../src/tasks/task.ts";
+import { normalizeVector, poolVectors } from "../../src/tasks/text/embedding-vectors.ts";
 import { prepareEngine } from "../../src/toolchain/engine/prepare-engine.ts";
+import { createWorkerdRunner } from "../../src/toolchain/evaluate/harness/workerd-runner.ts";
 import { createNodeRunner } from "../../src/toolchain/evaluate/node-runner.ts";
 import { requireProjectFile } from "../../src/toolchain/evaluate/project-tier.ts";
 import type { RunnerSession, Runner } from "../../src/toolchain/evaluate/runner.ts";
-import { createWorkerdRunner } from "../../src/toolchain/evaluate/harness/workerd-runner.ts";
 import { readProject } from "../../src/toolchain/project.ts";
-import { ENGINE_FOLDER, MODELS_FOLDER } from "../../src/cli/local/paths.ts";
-import { fromBase64 } from "../../src/core/base64.ts";
-import type { Preprocessor } from "../../src/tasks/task.ts";
-import { embeddingTask } from "../../src/tasks/embedding.ts";
-import { normalizeVector, poolVectors } from "../../src/tasks/text/embedding-vectors.ts";
 import { cosine } from "../bench/embeddings/vectors.ts";
 import originals from "../fixtures/minilm.json" with { type: "json" };
 

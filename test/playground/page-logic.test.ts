@@ -1,19 +1,19 @@
+import { spawnSync } from "node:child_process";
 // Playground logic without a browser: tier outcomes, curl commands, server timing, operating points and axis scales.
 import fc from "fast-check";
-import { spawnSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
-import type { ModelDetail } from "../../src/protocol/model-detail.ts";
-import type { PredictResponse } from "../../src/protocol/predict.ts";
 import { computeAxisScale } from "../../src/core/axis-scale.ts";
+import { curlCommand } from "../../src/playground/predict/curl-command.ts";
+import { parseServerTiming } from "../../src/playground/predict/server-timing.ts";
+import { computeTierOutcomes } from "../../src/playground/predict/tier-outcomes.ts";
 import {
   coverageOf,
   regionShareOf,
   findServedPoint,
   formatThresholds,
 } from "../../src/playground/thresholds/operating-points.ts";
-import { curlCommand } from "../../src/playground/predict/curl-command.ts";
-import { parseServerTiming } from "../../src/playground/predict/server-timing.ts";
-import { computeTierOutcomes } from "../../src/playground/predict/tier-outcomes.ts";
+import type { ModelDetail } from "../../src/protocol/model-detail.ts";
+import type { PredictResponse } from "../../src/protocol/predict.ts";
 import { propertyRuns } from "../support/property-runs.ts";
 
 const tier = (

@@ -1,12 +1,12 @@
-// Infer route: admission before the body is read, cancelled and expired requests, and the report of every outcome.
-import { regionServerErrors } from "../../src/region/server/errors.ts";
-import { coreErrors } from "../../src/core/common-errors.ts";
-import { nativeErrors } from "../../src/runtime/native/errors.ts";
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
+import { coreErrors } from "../../src/core/common-errors.ts";
 import type { RegionResponseEvent } from "../../src/region/server/app.ts";
+// Infer route: admission before the body is read, cancelled and expired requests, and the report of every outcome.
+import { regionServerErrors } from "../../src/region/server/errors.ts";
 import type { Executor, ExecutionRequest } from "../../src/region/server/executor.ts";
 import type { InferOutcome } from "../../src/region/server/infer.ts";
+import { nativeErrors } from "../../src/runtime/native/errors.ts";
 import { int8MatMulGraph, publishTensorModel } from "../support/tensor-model.ts";
 import {
   createRegionFixture,

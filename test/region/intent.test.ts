@@ -1,11 +1,11 @@
 // Intent model of EdgeTier in a region: texts in, the expected intents out.
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import { readProject } from "../../src/toolchain/project.ts";
+import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
 import type { ArtifactRef } from "../../src/registry/manifest.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
 import { publishModel } from "../../src/registry/publish.ts";
-import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
+import { readProject } from "../../src/toolchain/project.ts";
 import { createRegionFixture } from "./region-fixture.ts";
 
 it("models/intent recognizes plain requests", async () => {

@@ -1,9 +1,9 @@
-// Log of the region: fields of each record, redaction of secrets, and the schema.
-import { processErrors } from "../../src/core/process-errors.ts";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { createLog } from "../../functions/region/log.ts";
 import { readRegionSettings } from "../../functions/region/settings.ts";
+// Log of the region: fields of each record, redaction of secrets, and the schema.
+import { processErrors } from "../../src/core/process-errors.ts";
 import { logLevelOf, parseLogRecord } from "../../src/telemetry/log-record.ts";
 
 const SECRET = "s3-secret-3f8a71c2";

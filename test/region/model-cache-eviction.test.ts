@@ -6,6 +6,7 @@ import { ManualClock } from "../../src/core/clock.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
 import type { NativeRuntime, NativeSession } from "../../src/runtime/native/native-runtime.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 import { publishTensorModel } from "../support/tensor-model.ts";
 import {
   createRegionFixture,
@@ -15,7 +16,6 @@ import {
   type RegionFixture,
   createTextBody,
 } from "./region-fixture.ts";
-import { propertyRuns } from "../support/property-runs.ts";
 
 const SPECS = [{ name: "x", datatype: "FP32" as const, shape: [-1] }];
 const graph = (bytes: Uint8Array) => ({ bytes, inputs: SPECS, outputs: SPECS });

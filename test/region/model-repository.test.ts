@@ -4,10 +4,10 @@ import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
 import { executionProviderSchema } from "../../src/core/execution-provider.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
-import { storeLayout } from "../../src/registry/store-layout.ts";
-import { parseModelRef } from "../../src/registry/model-ref.ts";
 import type { TextClassificationTier } from "../../src/registry/manifest.ts";
+import { parseModelRef } from "../../src/registry/model-ref.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
+import { storeLayout } from "../../src/registry/store-layout.ts";
 import {
   createRegionFixture,
   createCountingRuntime,

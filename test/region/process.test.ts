@@ -11,9 +11,9 @@ import { createInterface } from "node:readline";
 import { text as readText } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { regionServerErrors } from "../../src/region/server/errors.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { createModelStore } from "../../src/registry/object-model-store.ts";
-import { regionServerErrors } from "../../src/region/server/errors.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
 import { postRequest, publishMoodModel, createTextBody } from "./region-fixture.ts";
 

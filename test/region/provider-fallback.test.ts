@@ -1,13 +1,10 @@
-// Execution provider fallback: trials against the CPU, with fakes for every fault of a provider and with real providers.
-// The table of faults and the tests with real providers make the file long.
-import { nativeErrors } from "../../src/runtime/native/errors.ts";
-import { coreErrors } from "../../src/core/common-errors.ts";
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
+import { coreErrors } from "../../src/core/common-errors.ts";
 import {
   executionProviderSchema,
   type ExecutionProvider,
@@ -18,6 +15,9 @@ import {
   type ProviderFallbackOptions,
   type ProviderEvent,
 } from "../../src/region/server/provider-fallback.ts";
+// Execution provider fallback: trials against the CPU, with fakes for every fault of a provider and with real providers.
+// The table of faults and the tests with real providers make the file long.
+import { nativeErrors } from "../../src/runtime/native/errors.ts";
 import { createIsolatedRuntime } from "../../src/runtime/native/isolated-runtime.ts";
 import type { NativeRuntime, NativeSession } from "../../src/runtime/native/native-runtime.ts";
 import type { NativeSessionOptions } from "../../src/runtime/native/session-options.ts";

@@ -1,17 +1,17 @@
+import { once } from "node:events";
 // Region clients: the contract for each of them, and every fault of a region over HTTP.
 // The table of faults makes the file long.
 import { createServer, type RequestListener, type Server } from "node:http";
-import { once } from "node:events";
 import { afterEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
 import { createNonRecordingSpan } from "../../src/core/tracing.ts";
 import { createRegionPool } from "../../src/region/client/region-pool.ts";
 import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
-import { createSignedFetch } from "../../src/region/signed-fetch.ts";
 import { generateRegionKey } from "../../src/region/region-keys.ts";
 import { createSignatureAuth } from "../../src/region/server/auth/signature-auth.ts";
 import { startRegionServer } from "../../src/region/server/server.ts";
+import { createSignedFetch } from "../../src/region/signed-fetch.ts";
 import { regionClientContract } from "../contract/region-client.ts";
 import {
   createRegionFixture,
@@ -198,33 +198,20 @@ const faults: [title: string, code: string, detail: RegExp, listener: RequestLis
       response.writeHead(500).write("x".repeat(20_000));
     },
   ],
-  ["invalid JSON", "region_unavailable", /./, (_, response) => response.end("hello")],
-  ["other JSON", "region_unavailable", /./, (_, response) => response.end("[1]")],
-  [
-    "too few elements",
-    "region_unavailable",
-    /./,
-    (_, response) => response.end(answer([logits({ data: [1] })])),
-  ],
-  ["no outputs", "region_unavailable", /./, (_, response) => response.end(answer([]))],
+];
+
+const unreadableResponses: [title: string, detail: RegExp, listener: RequestListener][] = [
+  ["invalid JSON", /./, (_, response) => response.end("hello")],
+  ["other JSON", /./, (_, response) => response.end("[1]")],
+  ["too few elements", /./, (_, response) => response.end(answer([logits({ data: [1] })]))],
+  ["no outputs", /./, (_, response) => response.end(answer([]))],
   [
     "too many rows",
-    "region_unavailable",
     /"logits".*\b1\b/,
     (_, response) => response.end(answer([logits({ shape: [2, 1] })])),
   ],
-  [
-    "a scalar",
-    "region_unavailable",
-    /\b1\b/,
-    (_, response) => response.end(answer([logits({ shape: [], data: [1] })])),
-  ],
-  [
-    "a huge response",
-    "region_unavailable",
-    /\b10000\b/,
-    (_, response) => response.end(" ".repeat(10_001)),
-  ],
+  ["a scalar", /\b1\b/, (_, response) => response.end(answer([logits({ shape: [], data: [1] })]))],
+  ["a huge response", /\b10000\b/, (_, response) => response.end(" ".repeat(10_001))],
 ];
 
 describe("the HTTP region client", () => {
@@ -274,13 +261,26 @@ describe("the HTTP region client", () => {
       },
     ]);
   });
+});
 
+describe("the HTTP region client with a faulty region", () => {
   it.each(faults)("reports the fault of a region: %s", async (_title, code, detail, listener) => {
     await expect(infer(await serve(listener))).rejects.toMatchObject({
       code,
       detail: expect.stringMatching(detail),
     });
   });
+
+  it.each(unreadableResponses)(
+    "reports an unreadable response: %s",
+    async (_title, detail, listener) => {
+      await expect(infer(await serve(listener))).rejects.toMatchObject({
+        code: "region_unavailable",
+        facts: { failure: "unreadable" },
+        detail: expect.stringMatching(detail),
+      });
+    },
+  );
 });
 
 describe("the HTTP region client with timeouts and forwarded responses", () => {

@@ -3,14 +3,6 @@ import { readFile } from "node:fs/promises";
 import type { Clock } from "../../src/core/clock.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { passthroughTracer, type Tracer } from "../../src/core/tracing.ts";
-import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
-import type {
-  TextClassificationManifest,
-  TextClassificationTier,
-} from "../../src/registry/manifest.ts";
-import type { ModelStore } from "../../src/registry/model-store.ts";
-import type { ObjectStore } from "../../src/registry/object-store.ts";
-import { createModelStore } from "../../src/registry/object-model-store.ts";
 import {
   createRegionApp,
   type RegionAppDependencies,
@@ -28,6 +20,14 @@ import {
   type OperatorConfig,
   EMPTY_OPERATOR_CONFIG,
 } from "../../src/region/server/operator-config.ts";
+import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
+import type {
+  TextClassificationManifest,
+  TextClassificationTier,
+} from "../../src/registry/manifest.ts";
+import type { ModelStore } from "../../src/registry/model-store.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
+import type { ObjectStore } from "../../src/registry/object-store.ts";
 import {
   createNativeRuntime,
   type NativeRuntime,

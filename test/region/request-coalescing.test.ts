@@ -1,12 +1,12 @@
-// Request coalescing: identical concurrent requests share one run, and each client has its own deadline and cancellation.
-// The table of different requests and the property test make the file long.
-import { regionServerErrors } from "../../src/region/server/errors.ts";
-import { coreErrors } from "../../src/core/common-errors.ts";
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock, systemClock } from "../../src/core/clock.ts";
+import { coreErrors } from "../../src/core/common-errors.ts";
 import type { NamedTensors, TensorOf } from "../../src/core/tensor.ts";
 import { createExecutor } from "../../src/region/server/batching/create-executor.ts";
+// Request coalescing: identical concurrent requests share one run, and each client has its own deadline and cancellation.
+// The table of different requests and the property test make the file long.
+import { regionServerErrors } from "../../src/region/server/errors.ts";
 import {
   createRequestCoalescer,
   isCoalescable,
@@ -16,6 +16,7 @@ import {
 } from "../../src/region/server/request-coalescing.ts";
 import { createInferenceStatistics } from "../../src/region/server/statistics.ts";
 import type { Session } from "../../src/runtime/runtime.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 import {
   createCountingRuntime,
   createRegionFixture,
@@ -24,7 +25,6 @@ import {
   type RegionFixture,
   createTextBody,
 } from "./region-fixture.ts";
-import { propertyRuns } from "../support/property-runs.ts";
 
 const createSession = (): Session => ({
   inputs: [],

@@ -1,8 +1,8 @@
 // Resuming region tiers: the region continues an edge tier from its activation, with the remaining part of the graph.
 import { describe, expect, it } from "vitest";
 import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
-import type { BatchRun } from "../../src/region/server/executor.ts";
 import { createExecutor } from "../../src/region/server/batching/create-executor.ts";
+import type { BatchRun } from "../../src/region/server/executor.ts";
 import { publishColorModel } from "../support/color-model.ts";
 import { sampleImage } from "../support/sample-images.ts";
 import { publishStagedModel } from "../support/staged-model.ts";

@@ -1,15 +1,15 @@
 // Trusted keys of a region: unsigned versions are rejected with a code, and loaded versions continue to serve.
 import { beforeEach, expect, it, vi } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
-import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
-import { parseModelRef } from "../../src/registry/model-ref.ts";
-import type { ObjectStore } from "../../src/registry/object-store.ts";
-import type { SigningKey } from "../../src/registry/signing-keys.ts";
-import { createModelStore } from "../../src/registry/object-model-store.ts";
 import {
   createModelRepository,
   type RepositoryEvent,
 } from "../../src/region/server/model-repository.ts";
+import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
+import { parseModelRef } from "../../src/registry/model-ref.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
+import type { ObjectStore } from "../../src/registry/object-store.ts";
+import type { SigningKey } from "../../src/registry/signing-keys.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
 import { createTestSigningKey } from "../support/test-signing-key.ts";
 import { publishMoodModel } from "./region-fixture.ts";

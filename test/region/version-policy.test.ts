@@ -1,8 +1,8 @@
 // Version policy: the versions that a region serves, preloads, and unloads after they are superseded.
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
-import { parseModelRef } from "../../src/registry/model-ref.ts";
 import type { OperatorModelConfig } from "../../src/region/server/operator-config.ts";
+import { parseModelRef } from "../../src/registry/model-ref.ts";
 import {
   createRegionFixture,
   postRequest,

@@ -1,8 +1,8 @@
+import { describe, expect, it } from "vitest";
+import type * as z from "zod";
 // Warm-up: runs of every session instance before its model is ready.
 // The table of faulty entries makes the file long.
 import { coreErrors } from "../../src/core/common-errors.ts";
-import { describe, expect, it } from "vitest";
-import type * as z from "zod";
 import type { Datatype, NamedTensors } from "../../src/core/tensor.ts";
 import type { OperatorConfig } from "../../src/region/server/operator-config.ts";
 import { artifactRefSchema, type ArtifactRef } from "../../src/registry/manifest.ts";

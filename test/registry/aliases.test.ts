@@ -2,10 +2,10 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { promoteAlias, rollbackAlias, listWeightedAliases } from "../../src/registry/aliases.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
-import { storeLayout } from "../../src/registry/store-layout.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
-import type { ObjectStore } from "../../src/registry/object-store.ts";
 import { createModelStore } from "../../src/registry/object-model-store.ts";
+import type { ObjectStore } from "../../src/registry/object-store.ts";
+import { storeLayout } from "../../src/registry/store-layout.ts";
 import { sampleManifest } from "../support/sample-model.ts";
 import { createTestSigningKey } from "../support/test-signing-key.ts";
 

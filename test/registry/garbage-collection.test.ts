@@ -8,12 +8,12 @@ import {
   type GarbageCollectionResult,
   type GarbageCollectionOptions,
 } from "../../src/registry/garbage-collection.ts";
-import { storeLayout } from "../../src/registry/store-layout.ts";
 import { listArtifacts } from "../../src/registry/manifest.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import { publishModel } from "../../src/registry/publish.ts";
-import { createModelStore } from "../../src/registry/object-model-store.ts";
+import { storeLayout } from "../../src/registry/store-layout.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
 import { createTestSigningKey } from "../support/test-signing-key.ts";
 

@@ -2,8 +2,9 @@
 import { createHash, createPublicKey, generateKeyPairSync, verify } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
-import { parseConfig } from "../../src/core/config.ts";
 import * as z from "zod";
+import { parseConfig } from "../../src/core/config.ts";
+import { openEnvelope, signManifest } from "../../src/registry/manifest-signing.ts";
 import {
   generateSigningKey,
   formatPublicKeys,
@@ -11,10 +12,9 @@ import {
   type SigningKey,
   trustVariableSchemas,
 } from "../../src/registry/signing-keys.ts";
-import { openEnvelope, signManifest } from "../../src/registry/manifest-signing.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 import { sampleManifest } from "../support/sample-model.ts";
 import { createTestSigningKey } from "../support/test-signing-key.ts";
-import { propertyRuns } from "../support/property-runs.ts";
 
 /** Key of RFC 8032, section 7.1, test 1, in PKCS #8. */
 const RFC_8032 = {

@@ -4,13 +4,13 @@ import { ZodError } from "zod";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import { listArtifacts, manifestSchema } from "../../src/registry/manifest.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import {
   publishModel,
   type PublishProgress,
   type TierSnapshot,
 } from "../../src/registry/publish.ts";
-import { createModelStore } from "../../src/registry/object-model-store.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
 
 let objects: ObjectStore;

@@ -3,8 +3,8 @@
 import { describe, expect, it } from "vitest";
 import { EdgeTierError } from "../../src/core/errors.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
-import { storeLayout } from "../../src/registry/store-layout.ts";
 import { listArtifacts } from "../../src/registry/manifest.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import {
   publishModel,
@@ -12,7 +12,7 @@ import {
   type PublishProgress,
 } from "../../src/registry/publish.ts";
 import type { SigningKey } from "../../src/registry/signing-keys.ts";
-import { createModelStore } from "../../src/registry/object-model-store.ts";
+import { storeLayout } from "../../src/registry/store-layout.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
 import { createTestSigningKey } from "../support/test-signing-key.ts";
 

@@ -1,11 +1,11 @@
 // Tests the S3 drivers with a failing store: they report one error with the reason, and never return a partial artifact.
 import type { RequestListener } from "node:http";
 import { afterEach, describe, expect, it } from "vitest";
-import type { ObjectStore } from "../../src/registry/object-store.ts";
 import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
-import type { S3Options } from "../../src/registry/s3-config.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { createModelStore } from "../../src/registry/object-model-store.ts";
+import type { ObjectStore } from "../../src/registry/object-store.ts";
+import type { S3Options } from "../../src/registry/s3-config.ts";
 import {
   getUnreachableUrl,
   startTestHttpServer,

@@ -1,17 +1,17 @@
-// Tests restarts of a session's worker, with fake workers and a manual clock.
-import { coreErrors } from "../../src/core/common-errors.ts";
 import { expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
+// Tests restarts of a session's worker, with fake workers and a manual clock.
+import { coreErrors } from "../../src/core/common-errors.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createWorkerRuntime } from "../../src/runtime/native/isolated-runtime.ts";
+import type { NativeSessionOptions } from "../../src/runtime/native/session-options.ts";
+import type { WorkerEvent } from "../../src/runtime/native/supervised-session.ts";
 import {
   toErrorFields,
   type StartWorker,
   type WorkerRequest,
   type WorkerEvents,
 } from "../../src/runtime/native/worker-messages.ts";
-import type { WorkerEvent } from "../../src/runtime/native/supervised-session.ts";
-import type { NativeSessionOptions } from "../../src/runtime/native/session-options.ts";
 
 const spec = { name: "x", datatype: "INT32", shape: [1] } as const;
 const singleInput: NamedTensors = { x: { datatype: "INT32", shape: [1], data: Int32Array.of(1) } };

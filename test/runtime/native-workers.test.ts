@@ -9,8 +9,8 @@ import { afterEach, describe, expect, it } from "vitest";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createIsolatedRuntime } from "../../src/runtime/native/isolated-runtime.ts";
 import type { NativeSession } from "../../src/runtime/native/native-runtime.ts";
-import type { WorkerEvent } from "../../src/runtime/native/supervised-session.ts";
 import type { NativeSessionOptions } from "../../src/runtime/native/session-options.ts";
+import type { WorkerEvent } from "../../src/runtime/native/supervised-session.ts";
 import { createMobileNet } from "../bench/lib/mobilenet.ts";
 
 const readFixture = async (name: string) =>

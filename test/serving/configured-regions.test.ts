@@ -1,14 +1,14 @@
 // Configured regions: the pool that a deployment's variables define.
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
-import { createConfiguredRegions } from "../../src/serving/configured-regions.ts";
 import { parseEdgeConfig } from "../../src/http/config.ts";
-import { startTelemetryUnderTest } from "../support/telemetry.ts";
+import { createConfiguredRegions } from "../../src/serving/configured-regions.ts";
 import {
   advanceUntilSettled,
   createRegionRequest,
   createScriptedRegion,
 } from "../region/client/scripted-region.ts";
+import { startTelemetryUnderTest } from "../support/telemetry.ts";
 
 const store = {
   EDGETIER_S3_ENDPOINT: "https://s3.example.com",

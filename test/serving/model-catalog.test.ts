@@ -1,14 +1,14 @@
-// Model catalog: aliases, fallback to earlier versions, and canaries.
-import { coreErrors } from "../../src/core/common-errors.ts";
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
+// Model catalog: aliases, fallback to earlier versions, and canaries.
+import { coreErrors } from "../../src/core/common-errors.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
-import { storeLayout } from "../../src/registry/store-layout.ts";
 import type { Aliases } from "../../src/registry/manifest.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
-import type { ObjectStore } from "../../src/registry/object-store.ts";
 import { createModelStore } from "../../src/registry/object-model-store.ts";
+import type { ObjectStore } from "../../src/registry/object-store.ts";
+import { storeLayout } from "../../src/registry/store-layout.ts";
 import { chooseCanary } from "../../src/serving/canary.ts";
 import {
   type ModelCatalog,

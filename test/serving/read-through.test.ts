@@ -1,12 +1,12 @@
 // Read-through cache: cache modes, duplicates and failures.
 import { beforeEach, describe, expect, it } from "vitest";
+import type { CacheMode } from "../../src/cache/cache-policy.ts";
+import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import {
   type ResultCache,
   createResultCache,
   createJsonCodec,
 } from "../../src/cache/result-cache.ts";
-import { createLruCache } from "../../src/cache/drivers/lru.ts";
-import type { CacheMode } from "../../src/cache/cache-policy.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { readThrough, type ReadThroughRequest } from "../../src/serving/read-through.ts";
 import { createRequestContext } from "../support/request-context.ts";

@@ -7,7 +7,8 @@ import { checkFile } from "./prose.ts";
 const FOLDERS = ["src", "functions", "infra", "test", "models", "*.md", "*.ts"];
 
 /** Generated files, and the rules themselves. */
-const EXCLUDED = /^(?:src\/toolchain\/onnx\/proto\/|test\/style\/prose-rules\.ts|test\/style\/prose\.test\.ts)/;
+const EXCLUDED =
+  /^(?:src\/toolchain\/onnx\/proto\/|test\/style\/prose-rules\.ts|test\/style\/prose\.test\.ts)/;
 
 const isChecked = (path: string): boolean => /\.(?:ts|md)$/.test(path) && !EXCLUDED.test(path);
 

@@ -1,8 +1,8 @@
 // Color model: two tiers that classify an image's dominant channel: confident on a plain color, not on a gray
 // one. It imports nothing from Node, because suites in workerd use it too.
 import { modelProjectSchema } from "../../src/registry/manifest.ts";
-import { publishModel, type PublishSource } from "../../src/registry/publish.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
+import { publishModel, type PublishSource } from "../../src/registry/publish.ts";
 import { encodeModel } from "../bench/lib/onnx-writer.ts";
 
 export const COLORS = ["red", "green", "blue"] as const;

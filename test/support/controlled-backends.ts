@@ -1,9 +1,9 @@
 // Controlled backends: a region and a store whose failures a test switches on and off. No imports from Node: it runs in workerd.
 import { coreErrors } from "../../src/core/common-errors.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
-import type { RegionClient, RegionRequest } from "../../src/region/region-client.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
 import { regionErrors } from "../../src/region/errors.ts";
+import type { RegionClient, RegionRequest } from "../../src/region/region-client.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 
 export interface BackendControls {

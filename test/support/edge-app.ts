@@ -1,7 +1,7 @@
+import type { CacheLayer } from "../../src/cache/cache-policy.ts";
 // Edge application under test: the Worker's HTTP application over the toy model, with a controlled store and region. No
 // imports from Node: it runs in workerd.
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
-import type { CacheLayer } from "../../src/cache/cache-policy.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import type { AccessPolicy } from "../../src/http/access/access-policy.ts";
@@ -11,18 +11,18 @@ import type { PooledRegion } from "../../src/region/client/region-state.ts";
 import type { RegionClient, RegionRequest } from "../../src/region/region-client.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import type { SigningKey } from "../../src/registry/signing-keys.ts";
-import { createModelStore } from "../../src/registry/object-model-store.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import type { BundledSessions } from "../../src/runtime/wasm/restore-bundled-snapshots.ts";
-import { createModelCatalog } from "../../src/serving/model-catalog.ts";
 import { createDriftCheck } from "../../src/serving/drift-check.ts";
 import { createEdgeSessions } from "../../src/serving/edge-sessions.ts";
 import { createEmbedder } from "../../src/serving/embedder.ts";
-import { createPredictor } from "../../src/serving/predictor.ts";
 import { createLoadedModelCache } from "../../src/serving/loaded-model.ts";
+import { createModelCatalog } from "../../src/serving/model-catalog.ts";
 import { createOpenInferenceModels } from "../../src/serving/open-inference-models.ts";
+import { createPredictor } from "../../src/serving/predictor.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
 import type { MetricName } from "../../src/telemetry/edge-metric-definitions.ts";
 import {

@@ -1,7 +1,7 @@
 // Fake Workers account: the state behind the fake Cloudflare API, with one Worker. Its deployed version runs in a real workerd.
 import { randomUUID } from "node:crypto";
-import { type WorkerdEdge, startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
 import type { WorkerUpload } from "../../src/cli/local/upload.ts";
+import { type WorkerdEdge, startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
 
 type Variables = Readonly<Record<string, string>>;
 

@@ -2,6 +2,7 @@
 // model and the toy model.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { ENGINE_FOLDER, PROJECT_ROOT, SNAPSHOTS_FOLDER } from "../../src/cli/local/paths.ts";
 import { readDeploymentConfig } from "../../src/toolchain/deployment-config.ts";
 import {
   collectEdgeArtifacts,
@@ -9,17 +10,16 @@ import {
   hasEdgeImageTier,
 } from "../../src/toolchain/edge-graphs.ts";
 import { buildDeployment } from "../../src/toolchain/engine/build-deployment.ts";
-import { ENGINE_FOLDER, PROJECT_ROOT, SNAPSHOTS_FOLDER } from "../../src/cli/local/paths.ts";
 import { colorProject } from "./color-model.ts";
-import { stagedProject } from "./staged-model.ts";
+import { embeddingProject } from "./embedding-model.ts";
 import { readFixtureGraph } from "./fixture-graphs.ts";
+import { stagedProject } from "./staged-model.ts";
 import {
   identityGraph,
   int8MatMulGraph,
   stringIdentityGraph,
   tensorProject,
 } from "./tensor-model.ts";
-import { embeddingProject } from "./embedding-model.ts";
 
 /** @param folder name under dist/test, from which tests import the deployment */
 export async function buildFixtureDeployment(folder: string): Promise<void> {

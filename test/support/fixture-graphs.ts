@@ -2,8 +2,8 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { DeployedGraph } from "../../src/toolchain/engine/build-deployment.ts";
 import type { TensorSpec } from "../../src/core/tensor.ts";
+import type { DeployedGraph } from "../../src/toolchain/engine/build-deployment.ts";
 
 const INPUTS = {
   toy: [{ name: "ids", datatype: "INT32", shape: [-1, -1] }],

@@ -3,27 +3,27 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
 import { PROJECT_ROOT, REGION_ENTRY } from "../../src/cli/local/paths.ts";
 import { startLocalRegion } from "../../src/cli/local/region.ts";
 import { startLocalS3 } from "../../src/cli/local/s3.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
+import { startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
-import { toS3Variables } from "../../src/registry/s3-config.ts";
 import { createModelStore } from "../../src/registry/object-model-store.ts";
+import { toS3Variables } from "../../src/registry/s3-config.ts";
 import { publishColorModel } from "./color-model.ts";
+import { publishEmbeddingModel } from "./embedding-model.ts";
 import { buildFixtureDeployment } from "./fixture-deployment.ts";
+import { publishStagedModel } from "./staged-model.ts";
+import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
 import {
   identityGraph,
   int8MatMulGraph,
   publishTensorModel,
   stringIdentityGraph,
 } from "./tensor-model.ts";
-import { publishStagedModel } from "./staged-model.ts";
-import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
 import { publishToyModel } from "./toy-model.ts";
-import { publishEmbeddingModel } from "./embedding-model.ts";
 
 /** Model that only the region serves. */
 export const REGION_EMBEDDING_MODEL = "far-vectors";

@@ -1,6 +1,6 @@
+import { startLocalS3, type LocalS3 } from "../../src/cli/local/s3.ts";
 // Local S3 for tests: Miniflare's R2 bucket behind its S3 interface, in memory, on a free port.
 import type { R2BucketLike } from "../../src/registry/drivers/r2.ts";
-import { startLocalS3, type LocalS3 } from "../../src/cli/local/s3.ts";
 
 export interface TestS3 extends LocalS3 {
   readonly bucket: R2BucketLike;

@@ -1,10 +1,10 @@
 // Reference models for tests of snapshots and stripped engines: `intent`'s edge tier and a small convolutional model.
 // No imports from Node: suites in workerd use it too.
 import features from "../../models/intent/artifacts/edge-features.json" with { type: "json" };
+import { generateQueries } from "../../src/cli/load/query-generator.ts";
 import type { NamedTensors, TensorSpec } from "../../src/core/tensor.ts";
 import { createNgramHasher } from "../../src/tasks/text/hashed-ngrams.ts";
 import { createMobileNet } from "../bench/lib/mobilenet.ts";
-import { generateQueries } from "../../src/cli/load/query-generator.ts";
 import { createRandom } from "../bench/lib/random.ts";
 
 /** Image size in pixels; large enough for every layer. */

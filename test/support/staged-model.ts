@@ -1,8 +1,8 @@
 // Staged model: the color model (color-model.ts) with its graph cut in two. The edge answers with an exit head or sends 8-bit
 // pixels or their means, from which the region resumes. It imports nothing from Node, because suites in workerd use it too.
 import { modelProjectSchema } from "../../src/registry/manifest.ts";
-import { publishModel, type PublishSource } from "../../src/registry/publish.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
+import { publishModel, type PublishSource } from "../../src/registry/publish.ts";
 import { encodeModel, int, type OnnxGraph } from "../bench/lib/onnx-writer.ts";
 import { colorProject } from "./color-model.ts";
 

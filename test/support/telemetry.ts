@@ -1,7 +1,7 @@
 // Telemetry under test: the Worker's metrics with an aggregator in the same isolate. No imports from Node: suites in workerd use it too.
 import type { Clock } from "../../src/core/clock.ts";
-import { createMetricsAggregate } from "../../src/telemetry/metrics-aggregate.ts";
 import { EDGE_METRICS, type MetricName } from "../../src/telemetry/edge-metric-definitions.ts";
+import { createMetricsAggregate } from "../../src/telemetry/metrics-aggregate.ts";
 import { createMetricsRecorder } from "../../src/telemetry/metrics-recorder.ts";
 import { createMetricsReporter } from "../../src/telemetry/metrics-reporter.ts";
 import { countEvents } from "../../src/telemetry/series-table.ts";

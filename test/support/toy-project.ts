@@ -2,8 +2,8 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { TextClassificationProject } from "../../src/registry/manifest.ts";
-import { writeSampleProject } from "./write-sample-project.ts";
 import { sampleProject } from "./sample-model.ts";
+import { writeSampleProject } from "./write-sample-project.ts";
 
 type Tier = TextClassificationProject["tiers"][number];
 

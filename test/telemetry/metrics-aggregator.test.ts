@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type MetricsEdge, startMetricsEdge } from "../../src/cli/local/workerd-edge.ts";
 import type { WorkerUpload } from "../../src/cli/local/upload.ts";
+import { type MetricsEdge, startMetricsEdge } from "../../src/cli/local/workerd-edge.ts";
 import type { MetricsBatch } from "../../src/telemetry/metrics-aggregate.ts";
 import type { Series } from "../../src/telemetry/series-table.ts";
 

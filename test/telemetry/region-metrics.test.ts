@@ -1,7 +1,7 @@
+import { describe, expect, it } from "vitest";
 // Region metrics: Triton's names and meanings, and no series of client-supplied names or unloaded versions.
 import { coreErrors } from "../../src/core/common-errors.ts";
 import { registryErrors } from "../../src/registry/errors.ts";
-import { describe, expect, it } from "vitest";
 import type { LoadedVersion } from "../../src/telemetry/region-metric-definitions.ts";
 import {
   createRegionMetrics,

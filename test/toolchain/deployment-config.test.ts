@@ -3,8 +3,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readDeploymentConfig } from "../../src/toolchain/deployment-config.ts";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
+import { readDeploymentConfig } from "../../src/toolchain/deployment-config.ts";
 
 const MiB = 1024 * 1024;
 

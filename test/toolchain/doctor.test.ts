@@ -4,11 +4,11 @@ import {
   type DeploymentConfig,
   deploymentLimitsSchema,
 } from "../../src/toolchain/deployment-config.ts";
-import { type CheckName, diagnose, limitErrors, NOT_MEASURED } from "../../src/toolchain/doctor.ts";
 import type {
   MeasuredGraph,
   DeploymentMeasurements,
 } from "../../src/toolchain/doctor-measurements.ts";
+import { type CheckName, diagnose, limitErrors, NOT_MEASURED } from "../../src/toolchain/doctor.ts";
 import type { EngineReport } from "../../src/toolchain/engine/engine-report.ts";
 
 const limits = deploymentLimitsSchema.parse({

@@ -2,9 +2,9 @@
 // (RFC 2606) that clients cannot reach. Client requests therefore never read entries, and entries never answer requests.
 // The layer stores nothing on platforms such as workers.dev, on which the Cache API has no effect.
 
-import { cacheErrors } from "../errors.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { CacheStore } from "../cache-store.ts";
+import { cacheErrors } from "../errors.ts";
 
 /** Subset of the Cache API's `Cache`. */
 export interface HttpCache {

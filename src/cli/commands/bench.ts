@@ -1,12 +1,12 @@
 // `edgetier bench <url> --model intent --rate 100 --slo 50`: load-tests an address against a latency objective.
 
-import { cliErrors } from "../errors.ts";
 import { writeFile } from "node:fs/promises";
 import { defineCommand } from "citty";
 import * as z from "zod";
 import { httpUrlText, parseConfig } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { VERSION } from "../../core/version.ts";
+import { cliErrors } from "../errors.ts";
 import {
   benchArgs,
   parseHeaders,

@@ -1,26 +1,26 @@
 // `edgetier deploy`: deploys the Worker and its models step by step, tests the result, and rolls back on failure.
 
-import { cliErrors } from "../errors.ts";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineCommand } from "citty";
 import * as z from "zod";
-import { readProjects } from "../../toolchain/project.ts";
 import { httpUrlText, parseConfig } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { EDGE_SECRETS } from "../../http/edge-variables.ts";
 import type { PublishSource } from "../../registry/publish.ts";
+import { readProjects } from "../../toolchain/project.ts";
 import { readAliasName } from "../alias-args.ts";
 import { deploy } from "../deploy/deploy.ts";
 import { createStepRunner, type StepReport } from "../deploy/step-runner.ts";
 import { createWrangler } from "../deploy/wrangler.ts";
+import { cliErrors } from "../errors.ts";
 import { MODELS_FOLDER, PROJECT_ROOT, STATE_FOLDER, WRANGLER_CONFIG } from "../local/paths.ts";
 import { createShutdownSignal } from "../local/shutdown-signal.ts";
 import { jsonArg, printJson, printLine, createProgressPrinter } from "../output.ts";
-import { parseCount } from "./samples-args.ts";
 import { readSigningKeys, signingArgs } from "../signing-args.ts";
 import { openPublishingStore, storeArgs } from "../store-args.ts";
+import { parseCount } from "./samples-args.ts";
 
 const NAME = "edgetier deploy";
 

@@ -1,13 +1,15 @@
 // `edgetier doctor`: measures a deployment against the platform's limits before it is deployed.
 
-import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import * as z from "zod";
+import { formatZodIssues } from "../../core/config.ts";
+import { reasonOf } from "../../core/errors.ts";
 import {
   type DeploymentLimits,
   deploymentLimitsSchema,
   readDeploymentConfig,
 } from "../../toolchain/deployment-config.ts";
+import type { MeasuredGraph } from "../../toolchain/doctor-measurements.ts";
 import {
   type LimitCheck,
   CHECK_TITLES,
@@ -15,10 +17,8 @@ import {
   diagnose,
   limitErrors,
 } from "../../toolchain/doctor.ts";
-import type { MeasuredGraph } from "../../toolchain/doctor-measurements.ts";
-import { formatZodIssues } from "../../core/config.ts";
-import { reasonOf } from "../../core/errors.ts";
 import { measureDeployment } from "../doctor/measure-deployment.ts";
+import { cliErrors } from "../errors.ts";
 import { PROJECT_ROOT } from "../local/paths.ts";
 import { createShutdownSignal } from "../local/shutdown-signal.ts";
 import {

@@ -1,16 +1,16 @@
 // `edgetier engine build`: strips the engine to the functions this deployment's models call. wrangler runs it before every build.
 
-import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { defineCommand } from "citty";
+import { reasonOf } from "../../core/errors.ts";
 import { addKeepFunctions } from "../../toolchain/deployment-config.ts";
-import { prepareEngine } from "../../toolchain/engine/prepare-engine.ts";
 import type { EngineReport } from "../../toolchain/engine/engine-report.ts";
+import { prepareEngine } from "../../toolchain/engine/prepare-engine.ts";
 import { resolveFunctionIndices, parseTrapLog } from "../../toolchain/engine/trap-log.ts";
 import { readProjects } from "../../toolchain/project.ts";
-import { reasonOf } from "../../core/errors.ts";
 import { buildProjectDeployment } from "../build-deployment.ts";
+import { cliErrors } from "../errors.ts";
 import { DEPLOYMENT_FOLDER, ENGINE_FOLDER, MODELS_FOLDER, PROJECT_ROOT } from "../local/paths.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 

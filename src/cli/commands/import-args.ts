@@ -1,7 +1,7 @@
 // Import arguments: options of `model import` for facts that an ONNX file does not contain.
 
-import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
+import { reasonOf } from "../../core/errors.ts";
 import {
   inferTask,
   type ImportableTask,
@@ -11,7 +11,7 @@ import {
 import type { PoolingKind } from "../../toolchain/import/embedding-output.ts";
 import { parseLabels } from "../../toolchain/import/label-metadata.ts";
 import type { Model } from "../../toolchain/onnx/model-file.ts";
-import { reasonOf } from "../../core/errors.ts";
+import { cliErrors } from "../errors.ts";
 import { parseCount } from "./samples-args.ts";
 
 export const taskArgs = {

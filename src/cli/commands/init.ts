@@ -1,12 +1,12 @@
 // `edgetier init <name> --task …`: creates a model project with a small working model, to be replaced by the user's own.
 // In an installation from npm, it also creates the deployment files around the project.
 
-import { cliErrors } from "../errors.ts";
 import { access, mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { defineCommand } from "citty";
 import { modelNameSchema } from "../../registry/manifest.ts";
 import { SAMPLES_FILE } from "../deploy/smoke-test-cases.ts";
+import { cliErrors } from "../errors.ts";
 import { renderDeploymentFiles } from "../init/deployment-files.ts";
 import { renderProjectFiles } from "../init/project-files.ts";
 import { INIT_TASKS, createStarter, STARTER_MODEL } from "../init/starters.ts";

@@ -1,11 +1,11 @@
 // `edgetier keys`: creates API keys for an edge. A key is shown once, and only its hash is configured.
 
-import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import type * as z from "zod";
 import { apiKeyEntrySchema, rateLimitSchema } from "../../http/access/access-config.ts";
 import { generateApiKey, hashApiKey } from "../../http/access/api-key.ts";
 import { SCOPES } from "../../http/access/authenticator.ts";
+import { cliErrors } from "../errors.ts";
 import { jsonArg, printJson, printLine } from "../output.ts";
 
 const COMMAND = "edgetier keys create";

@@ -1,24 +1,24 @@
 // `edgetier model build <folder>`: builds the files that a project is published with. With a build.json, these are the best
 // candidates' graphs and their report. Snapshots of the edge tiers are always built.
 
-import { cliErrors } from "../errors.ts";
 import { join } from "node:path";
 import { defineCommand } from "citty";
-import { writeReportOnly } from "../../toolchain/calibrate/calibrate-project.ts";
-import { requireClassification } from "../../toolchain/evaluate/project-tier.ts";
-import { readSamples, type LabeledSample } from "../../toolchain/evaluate/labeled-samples.ts";
-import { readProject } from "../../toolchain/project.ts";
-import { readBuildPlan } from "../../toolchain/build-plan/build-plan.ts";
-import { buildProject, type BuiltProject } from "../../toolchain/build-plan/build-project.ts";
+import type { ModelReport } from "../../protocol/model-report.ts";
+import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import {
   readProjectWithSources,
   writeBuiltProject,
 } from "../../toolchain/build-plan/build-files.ts";
-import type { ModelReport } from "../../protocol/model-report.ts";
-import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
-import { getTask } from "../../tasks/tasks.ts";
-import { computeCurrentReport } from "../current-report.ts";
+import { readBuildPlan } from "../../toolchain/build-plan/build-plan.ts";
+import { buildProject, type BuiltProject } from "../../toolchain/build-plan/build-project.ts";
+import { writeReportOnly } from "../../toolchain/calibrate/calibrate-project.ts";
+import { readSamples, type LabeledSample } from "../../toolchain/evaluate/labeled-samples.ts";
+import { requireClassification } from "../../toolchain/evaluate/project-tier.ts";
+import { readProject } from "../../toolchain/project.ts";
 import { createProjectSnapshots } from "../build-deployment.ts";
+import { computeCurrentReport } from "../current-report.ts";
+import { cliErrors } from "../errors.ts";
 import { predictAllTiers, createProgressLine, withRunners } from "../evaluation-runners.ts";
 import { formatBytes, jsonArg, printJson, printLine, printUsageWarning } from "../output.ts";
 import { renderTechniquesTable } from "../techniques-table.ts";

@@ -3,6 +3,7 @@
 
 import { writeFile } from "node:fs/promises";
 import { defineCommand } from "citty";
+import { getTask } from "../../tasks/tasks.ts";
 import {
   type CalibratedProject,
   calibrateProject,
@@ -10,14 +11,13 @@ import {
   writeReportOnly,
 } from "../../toolchain/calibrate/calibrate-project.ts";
 import { buildModelReport } from "../../toolchain/calibrate/model-report.ts";
+import { readSamples } from "../../toolchain/evaluate/labeled-samples.ts";
 import {
   requireClassification,
   requireProjectFile,
 } from "../../toolchain/evaluate/project-tier.ts";
-import { readSamples } from "../../toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../toolchain/project.ts";
 import { renderCalibrationReport } from "../../toolchain/report/calibration-report.ts";
-import { getTask } from "../../tasks/tasks.ts";
 import { computeCurrentReport } from "../current-report.ts";
 import { predictAllTiers } from "../evaluation-runners.ts";
 import { jsonArg, printJson, printLine, renderTable, formatReduction } from "../output.ts";

@@ -1,17 +1,17 @@
 // `edgetier model compare <A> <B> --samples <path>`: evaluates two projects on the same samples and compares them.
 
-import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
+import type { PublishSource } from "../../registry/publish.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import {
   compareEvaluations,
   type EvaluationComparison,
 } from "../../toolchain/evaluate/compare-evaluations.ts";
 import { type Evaluation, evaluateProject } from "../../toolchain/evaluate/evaluate-project.ts";
-import { requireClassification } from "../../toolchain/evaluate/project-tier.ts";
 import { readSamples } from "../../toolchain/evaluate/labeled-samples.ts";
+import { requireClassification } from "../../toolchain/evaluate/project-tier.ts";
 import { readProject } from "../../toolchain/project.ts";
-import type { PublishSource } from "../../registry/publish.ts";
-import { getTask } from "../../tasks/tasks.ts";
+import { cliErrors } from "../errors.ts";
 import { createProgressLine, withRunners } from "../evaluation-runners.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import { parseCount, samplesArgs } from "./samples-args.ts";

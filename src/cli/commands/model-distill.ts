@@ -1,12 +1,11 @@
 // `edgetier model distill <folder> --teacher <tier> --samples <path> --student text-ngrams --out <tier>`: distills a tier into a
 // small student, which becomes a new tier. Above 300 lines because of its 20 options.
 
-import { toolchainErrors } from "../../toolchain/errors.ts";
-import { cliErrors } from "../errors.ts";
 import { join } from "node:path";
 import { type ArgsDef, defineCommand, type ParsedArgs } from "citty";
-import type { TabularStudentEvaluation } from "../../toolchain/distill/evaluate-tabular-students.ts";
-import type { TextStudentEvaluation } from "../../toolchain/distill/evaluate-text-students.ts";
+import type { PublishSource } from "../../registry/publish.ts";
+import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import {
   distillTabularTier,
   readTabularLabels,
@@ -14,6 +13,8 @@ import {
 } from "../../toolchain/distill/distill-tabular-tier.ts";
 import { distillTextTier } from "../../toolchain/distill/distill-text-tier.ts";
 import type { DistillContext, DistilledTier } from "../../toolchain/distill/distilled-tier.ts";
+import type { TabularStudentEvaluation } from "../../toolchain/distill/evaluate-tabular-students.ts";
+import type { TextStudentEvaluation } from "../../toolchain/distill/evaluate-text-students.ts";
 import {
   findInsertPosition,
   type NewTierSpec,
@@ -24,12 +25,11 @@ import {
   readTextSamples,
 } from "../../toolchain/distill/read-training-samples.ts";
 import type { DistillOptions } from "../../toolchain/distill/train-students.ts";
-import { requireClassification } from "../../toolchain/evaluate/project-tier.ts";
+import { toolchainErrors } from "../../toolchain/errors.ts";
 import { readSamples } from "../../toolchain/evaluate/labeled-samples.ts";
+import { requireClassification } from "../../toolchain/evaluate/project-tier.ts";
 import { readProject } from "../../toolchain/project.ts";
-import type { PublishSource } from "../../registry/publish.ts";
-import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
-import { getTask } from "../../tasks/tasks.ts";
+import { cliErrors } from "../errors.ts";
 import { createProgressLine, withRunners } from "../evaluation-runners.ts";
 import { PROJECT_ROOT } from "../local/paths.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";

@@ -1,8 +1,9 @@
 // `edgetier model eval <folder> --samples <path>`: measures accuracy, calibration, confusion, shares, cost and latency of a
 // project's tiers and cascade, and checks its latency class. With --splits, it also checks a risk bound on random splits.
 
-import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
+import type { RiskGuarantee } from "../../registry/manifest.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import { calibrationMethodOf } from "../../toolchain/calibrate/fit-calibration.ts";
 import {
   type RiskValidationSummary,
@@ -16,11 +17,10 @@ import {
   type CostModel,
   createCalibrationTiers,
 } from "../../toolchain/evaluate/evaluate-project.ts";
-import { requireClassification } from "../../toolchain/evaluate/project-tier.ts";
 import { readSamples } from "../../toolchain/evaluate/labeled-samples.ts";
+import { requireClassification } from "../../toolchain/evaluate/project-tier.ts";
 import { readProject } from "../../toolchain/project.ts";
-import type { RiskGuarantee } from "../../registry/manifest.ts";
-import { getTask } from "../../tasks/tasks.ts";
+import { cliErrors } from "../errors.ts";
 import { predictAllTiers, createProgressLine } from "../evaluation-runners.ts";
 import { jsonArg, printJson, printLine, renderTable, formatReduction } from "../output.ts";
 import { priceArgs, parsePrices, parseRisk, riskArgs, type RiskOptions } from "./risk-args.ts";

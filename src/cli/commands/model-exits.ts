@@ -1,15 +1,11 @@
 // `edgetier model exits <folder>`: cuts a region tier's graph and trains an early exit at the cut. The new edge tier answers
 // confident inputs and sends the activations of the others to the region tier. Above 300 lines because of its 16 options.
 
-import { cliErrors } from "../errors.ts";
-import { onnxErrors } from "../../toolchain/onnx/errors.ts";
 import { defineCommand } from "citty";
-import { type CutPoint, selectProposals } from "../../toolchain/early-exit/find-cuts.ts";
-import {
-  DEFAULT_HEAD_TRAINING,
-  type TrainingTarget,
-  TRAINING_TARGETS,
-} from "../../toolchain/early-exit/train-heads.ts";
+import type { ClassificationProject } from "../../registry/manifest.ts";
+import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
+import { getTask } from "../../tasks/tasks.ts";
+import { addExitTier } from "../../toolchain/early-exit/add-exit-tier.ts";
 import {
   selectBestCut,
   findTierCuts,
@@ -18,18 +14,22 @@ import {
   createExits,
   selectTierToCut,
 } from "../../toolchain/early-exit/create-exits.ts";
-import { addExitTier } from "../../toolchain/early-exit/add-exit-tier.ts";
+import { type CutPoint, selectProposals } from "../../toolchain/early-exit/find-cuts.ts";
+import {
+  DEFAULT_HEAD_TRAINING,
+  type TrainingTarget,
+  TRAINING_TARGETS,
+} from "../../toolchain/early-exit/train-heads.ts";
 import { writeExitTier } from "../../toolchain/early-exit/write-exit-tier.ts";
+import { readSamples, type LabeledSample } from "../../toolchain/evaluate/labeled-samples.ts";
 import {
   requireClassification,
   readProjectLabels,
   type ProjectTier,
 } from "../../toolchain/evaluate/project-tier.ts";
-import { readSamples, type LabeledSample } from "../../toolchain/evaluate/labeled-samples.ts";
+import { onnxErrors } from "../../toolchain/onnx/errors.ts";
 import { readProject } from "../../toolchain/project.ts";
-import type { ClassificationProject } from "../../registry/manifest.ts";
-import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
-import { getTask } from "../../tasks/tasks.ts";
+import { cliErrors } from "../errors.ts";
 import { createProgressLine, withRunners } from "../evaluation-runners.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import { parseCount, samplesArgs } from "./samples-args.ts";

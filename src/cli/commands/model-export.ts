@@ -1,12 +1,12 @@
 // `edgetier model export <project> --target ort-mobile -o <folder>`: writes the edge tiers as files for an app.
 
-import { cliErrors } from "../errors.ts";
 import { join } from "node:path";
 import { defineCommand } from "citty";
+import { DEVICE_MANIFEST_FILE } from "../../registry/device-manifest.ts";
 import { exportForDevice } from "../../toolchain/export/export-device.ts";
 import { readProject } from "../../toolchain/project.ts";
 import { writeFileAtomic } from "../../toolchain/write-file-atomic.ts";
-import { DEVICE_MANIFEST_FILE } from "../../registry/device-manifest.ts";
+import { cliErrors } from "../errors.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 
 const NAME = "edgetier model export";

@@ -1,14 +1,14 @@
 // `edgetier model fp16 <in.onnx> -o <out.onnx>`: converts an FP32 graph to FP16 for a GPU tier, and measures the deviation.
 
-import { cliErrors } from "../errors.ts";
 import { readFile, writeFile } from "node:fs/promises";
 import { type ArgsDef, defineCommand } from "citty";
+import { EdgeTierError, reasonOf } from "../../core/errors.ts";
+import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { compareModels, type ModelComparison } from "../../toolchain/fp16/compare-models.ts";
 import { convertToFp16, type Fp16Report } from "../../toolchain/fp16/convert-to-fp16.ts";
 import { dequantize, type DequantizeReport } from "../../toolchain/fp16/dequantize.ts";
 import { parseModel, serializeModel } from "../../toolchain/onnx/model-file.ts";
-import { EdgeTierError, reasonOf } from "../../core/errors.ts";
-import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
+import { cliErrors } from "../errors.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import { parseRepeatedOption } from "../repeated-option.ts";
 

@@ -1,9 +1,9 @@
 // `edgetier model gc`: deletes unreferenced versions and artifacts from the store.
 
-import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import { systemClock } from "../../core/clock.ts";
 import { collectGarbage, type GarbageCollectionResult } from "../../registry/garbage-collection.ts";
+import { cliErrors } from "../errors.ts";
 import { formatBytes, jsonArg, printJson, printLine } from "../output.ts";
 import { openObjectStore, storeArgs } from "../store-args.ts";
 

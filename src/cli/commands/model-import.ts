@@ -1,8 +1,13 @@
 // `edgetier model import <file.onnx>`: creates a model project from an ONNX model and checks it in its serving runtimes.
 
-import { cliErrors } from "../errors.ts";
 import { basename, join } from "node:path";
 import { type ArgsDef, defineCommand, parseArgs } from "citty";
+import { modelNameSchema } from "../../registry/manifest.ts";
+import { createLazyImageCodecs } from "../../runtime/native/image-codecs.ts";
+import { createImageDecoder } from "../../tasks/image/image-decoder.ts";
+import { readDeploymentConfig } from "../../toolchain/deployment-config.ts";
+import { createNodeRunner } from "../../toolchain/evaluate/node-runner.ts";
+import type { Runner } from "../../toolchain/evaluate/runner.ts";
 import { IMPORTABLE_TASKS } from "../../toolchain/import/adapt-to-task.ts";
 import { POOLINGS } from "../../toolchain/import/embedding-output.ts";
 import {
@@ -10,16 +15,11 @@ import {
   importModel,
   PLACE_CHOICES,
 } from "../../toolchain/import/import-model.ts";
-import { readModelFile } from "../../toolchain/import/read-model-file.ts";
 import { createImportSamples, countCorrect } from "../../toolchain/import/import-samples.ts";
+import { readModelFile } from "../../toolchain/import/read-model-file.ts";
 import { writeProject } from "../../toolchain/import/write-project.ts";
-import { createNodeRunner } from "../../toolchain/evaluate/node-runner.ts";
-import type { Runner } from "../../toolchain/evaluate/runner.ts";
-import { readDeploymentConfig } from "../../toolchain/deployment-config.ts";
 import { sha256HexSync } from "../../toolchain/sha256-sync.ts";
-import { modelNameSchema } from "../../registry/manifest.ts";
-import { createLazyImageCodecs } from "../../runtime/native/image-codecs.ts";
-import { createImageDecoder } from "../../tasks/image/image-decoder.ts";
+import { cliErrors } from "../errors.ts";
 import { createProgressLine } from "../evaluation-runners.ts";
 import { ENGINE_FOLDER, MODELS_FOLDER, PROJECT_ROOT } from "../local/paths.ts";
 import {

@@ -1,8 +1,8 @@
 // `edgetier model inspect <ref>`: shows the manifest of one version and verifies its artifacts.
 
-import { registryErrors } from "../../registry/errors.ts";
 import { defineCommand } from "citty";
 import { EdgeTierError } from "../../core/errors.ts";
+import { registryErrors } from "../../registry/errors.ts";
 import {
   aliasedVersion,
   listArtifacts,

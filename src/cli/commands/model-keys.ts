@@ -1,10 +1,10 @@
 // `edgetier model keys`: creates and shows keys for signing manifests.
 
-import { cliErrors } from "../errors.ts";
 import { writeFile } from "node:fs/promises";
 import { defineCommand } from "citty";
 import { reasonOf } from "../../core/errors.ts";
 import { generateSigningKey, formatPublicKeys } from "../../registry/signing-keys.ts";
+import { cliErrors } from "../errors.ts";
 import { jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import { readKeyFile } from "../signing-args.ts";
 

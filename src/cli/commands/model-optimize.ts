@@ -1,21 +1,21 @@
 // `edgetier model optimize <in.onnx> -o <out.onnx>`: simplifies a graph and verifies that its outputs stay the same.
 
-import { cliErrors } from "../errors.ts";
 import { writeFile } from "node:fs/promises";
 import { defineCommand } from "citty";
+import { reasonOf } from "../../core/errors.ts";
+import { createNativeRuntime, type NativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { readModelFile } from "../../toolchain/import/read-model-file.ts";
 import { readTensorSamples } from "../../toolchain/import/tensor-samples.ts";
 import { serializeModel } from "../../toolchain/onnx/model-file.ts";
+import { optimize, type OptimizeReport } from "../../toolchain/passes/optimize.ts";
+import { GRAPH_PASSES, RUNTIME_PASSES } from "../../toolchain/passes/passes.ts";
 import {
   verifyOutputs,
   DEFAULT_TOLERANCE,
   type OutputVerification,
   assertOutputsMatch,
 } from "../../toolchain/passes/verify-outputs.ts";
-import { optimize, type OptimizeReport } from "../../toolchain/passes/optimize.ts";
-import { GRAPH_PASSES, RUNTIME_PASSES } from "../../toolchain/passes/passes.ts";
-import { reasonOf } from "../../core/errors.ts";
-import { createNativeRuntime, type NativeRuntime } from "../../runtime/native/native-runtime.ts";
+import { cliErrors } from "../errors.ts";
 import { createProgressLine } from "../evaluation-runners.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 

@@ -1,6 +1,9 @@
 // `edgetier model profile <folder> --samples <path>`: profiles the time and memory of a project's tiers.
 
 import { defineCommand } from "citty";
+import { reasonOf } from "../../core/errors.ts";
+import { getTask } from "../../tasks/tasks.ts";
+import { readSamples } from "../../toolchain/evaluate/labeled-samples.ts";
 import {
   type OperatorTime,
   profileNativeOperators,
@@ -17,10 +20,7 @@ import {
   requireProjectFile,
   createTierPreprocessor,
 } from "../../toolchain/evaluate/project-tier.ts";
-import { readSamples } from "../../toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../toolchain/project.ts";
-import { reasonOf } from "../../core/errors.ts";
-import { getTask } from "../../tasks/tasks.ts";
 import { createProgressLine, withRunners } from "../evaluation-runners.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import { parseCount, samplesArgs } from "./samples-args.ts";

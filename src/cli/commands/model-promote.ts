@@ -1,11 +1,11 @@
 // `edgetier model promote <model> <version|alias>`: moves an alias to another version.
 
-import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import { promoteAlias } from "../../registry/aliases.ts";
 import { DEFAULT_ALIAS, parseModelRef } from "../../registry/model-ref.ts";
 import { aliasArg, readAliasName, printAliasMove } from "../alias-args.ts";
 import { purgeMovedAlias, purgeArgs, parsePurgeOptions } from "../cdn-purge.ts";
+import { cliErrors } from "../errors.ts";
 import { jsonArg, createProgressPrinter } from "../output.ts";
 import { openModelStore, storeArgs } from "../store-args.ts";
 

@@ -1,20 +1,24 @@
 // `edgetier model prune <in.onnx> -o <out.onnx>`: removes channels from a graph or sets weights to 0, and measures savings and
 // deviation. Above 300 lines because of the report's tables.
 
-import { cliErrors } from "../errors.ts";
-import { toolchainErrors } from "../../toolchain/errors.ts";
 import { writeFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
 import { type ArgsDef, defineCommand, type ParsedArgs } from "citty";
+import { reasonOf } from "../../core/errors.ts";
+import type { TensorSpec } from "../../core/tensor.ts";
+import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import { toolchainErrors } from "../../toolchain/errors.ts";
 import { readModelFile } from "../../toolchain/import/read-model-file.ts";
 import { type Model, serializeModel } from "../../toolchain/onnx/model-file.ts";
 import { generateInputs } from "../../toolchain/passes/verify-outputs.ts";
-import { type ChannelPruningReport, pruneChannels } from "../../toolchain/prune/prune-channels.ts";
+import { createFidelityScorer } from "../../toolchain/prune/fidelity-scorer.ts";
 import { computeLayerCosts, type LayerCost } from "../../toolchain/prune/graph-cost.ts";
 import { type ImportanceCriterion, IMPORTANCE_CRITERIA } from "../../toolchain/prune/importance.ts";
-import { createFidelityScorer } from "../../toolchain/prune/fidelity-scorer.ts";
-import { pruneByMagnitude } from "../../toolchain/prune/prune-magnitude.ts";
+import { measureShapes, type TensorShapes } from "../../toolchain/prune/measure-shapes.ts";
 import { planRatios, type PruningPlan } from "../../toolchain/prune/plan-ratios.ts";
+import { type ChannelPruningReport, pruneChannels } from "../../toolchain/prune/prune-channels.ts";
+import { pruneByMagnitude } from "../../toolchain/prune/prune-magnitude.ts";
 import type { PruningRatios } from "../../toolchain/prune/ratios.ts";
 import {
   createChannelTarget,
@@ -24,17 +28,13 @@ import {
   type PruningSensitivity,
   type PruningTarget,
 } from "../../toolchain/prune/sensitivity.ts";
-import { measureShapes, type TensorShapes } from "../../toolchain/prune/measure-shapes.ts";
+import type { InputSamples } from "../../toolchain/quantize/capture-activations.ts";
 import {
   type OutputDeviation,
   ReferenceOutputs,
 } from "../../toolchain/quantize/output-deviation.ts";
-import type { InputSamples } from "../../toolchain/quantize/capture-activations.ts";
 import { readInputSamples } from "../../toolchain/quantize/read-input-samples.ts";
-import { reasonOf } from "../../core/errors.ts";
-import type { TensorSpec } from "../../core/tensor.ts";
-import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
-import type { Runtime } from "../../runtime/runtime.ts";
+import { cliErrors } from "../errors.ts";
 import { createProgressLine } from "../evaluation-runners.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import { parseCount } from "./samples-args.ts";

@@ -1,13 +1,13 @@
 // `edgetier model publish <folder>`: publishes a model project as a version in the store.
 
 import { defineCommand } from "citty";
-import { readProject } from "../../toolchain/project.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import { publishModel, type PublishSource } from "../../registry/publish.ts";
 import { findIncompatibility } from "../../runtime/wasm/snapshot-compatibility.ts";
+import { readProject } from "../../toolchain/project.ts";
 import { aliasArg, readAliasName } from "../alias-args.ts";
-import { purgeMovedAlias, purgeArgs, parsePurgeOptions } from "../cdn-purge.ts";
 import { createProjectSnapshots } from "../build-deployment.ts";
+import { purgeMovedAlias, purgeArgs, parsePurgeOptions } from "../cdn-purge.ts";
 import { formatBytes, jsonArg, printJson, printLine, createProgressPrinter } from "../output.ts";
 import { collectProvenance } from "../provenance.ts";
 import { readSigningKeys, signingArgs } from "../signing-args.ts";

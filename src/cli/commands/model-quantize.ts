@@ -1,32 +1,32 @@
 // `edgetier model quantize <in.onnx> -o <out.onnx> --mode dynamic|static`: quantizes the layers of an FP32 graph to 8-bit
 // integers, and measures the deviation. Above 300 lines because of its 17 options.
 
-import { cliErrors } from "../errors.ts";
 import { writeFile } from "node:fs/promises";
 import { type ArgsDef, defineCommand, type ParsedArgs } from "citty";
+import { reasonOf } from "../../core/errors.ts";
+import { createNativeRuntime, type NativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { readModelFile } from "../../toolchain/import/read-model-file.ts";
 import { parseModel, serializeModel } from "../../toolchain/onnx/model-file.ts";
 import { generateInputs } from "../../toolchain/passes/verify-outputs.ts";
-import { type RangeMethod, RANGE_METHODS } from "../../toolchain/quantize/range-selection.ts";
-import {
-  type OutputDeviation,
-  ReferenceOutputs,
-} from "../../toolchain/quantize/output-deviation.ts";
 import type { InputSamples } from "../../toolchain/quantize/capture-activations.ts";
-import {
-  createQuantizer,
-  type QuantizedGraph,
-  type QuantizeRequest,
-} from "../../toolchain/quantize/quantizer.ts";
-import { readInputSamples } from "../../toolchain/quantize/read-input-samples.ts";
 import {
   searchFp32Layers,
   mostSensitiveLayers,
   rankLayers,
   type LayerSensitivity,
 } from "../../toolchain/quantize/layer-sensitivity.ts";
-import { reasonOf } from "../../core/errors.ts";
-import { createNativeRuntime, type NativeRuntime } from "../../runtime/native/native-runtime.ts";
+import {
+  type OutputDeviation,
+  ReferenceOutputs,
+} from "../../toolchain/quantize/output-deviation.ts";
+import {
+  createQuantizer,
+  type QuantizedGraph,
+  type QuantizeRequest,
+} from "../../toolchain/quantize/quantizer.ts";
+import { type RangeMethod, RANGE_METHODS } from "../../toolchain/quantize/range-selection.ts";
+import { readInputSamples } from "../../toolchain/quantize/read-input-samples.ts";
+import { cliErrors } from "../errors.ts";
 import { createProgressLine } from "../evaluation-runners.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import { parseRepeatedOption } from "../repeated-option.ts";

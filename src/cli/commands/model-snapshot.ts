@@ -3,8 +3,8 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { defineCommand } from "citty";
-import { readProject } from "../../toolchain/project.ts";
 import { decodeFunctionSet } from "../../runtime/wasm/function-set.ts";
+import { readProject } from "../../toolchain/project.ts";
 import { createProjectSnapshots } from "../build-deployment.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 

@@ -1,15 +1,15 @@
 // `edgetier precompute --model intent --inputs top.jsonl`: sends frequent inputs to an edge in advance, which fills its caches.
 
-import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import * as z from "zod";
 import { httpUrlText, parseConfig } from "../../core/config.ts";
+import { cliErrors } from "../errors.ts";
 import { localPort, LOOPBACK } from "../local/defaults.ts";
 import { jsonArg, printJson, printLine, createProgressPrinter, renderTable } from "../output.ts";
 import { createBatchPredictor } from "../precompute/batch-predictor.ts";
 import { readInputs } from "../precompute/inputs.ts";
-import { type PrecomputeReport, runPrecompute } from "../precompute/run-precompute.ts";
 import { openPrecomputeState } from "../precompute/progress-state.ts";
+import { type PrecomputeReport, runPrecompute } from "../precompute/run-precompute.ts";
 import { parseCount } from "./samples-args.ts";
 
 const NAME = "edgetier precompute";

@@ -1,11 +1,11 @@
 // `edgetier predict --model intent "text"`, or `--file photo.jpg`: requests one prediction from an edge.
 
-import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
 import { defineCommand } from "citty";
 import * as z from "zod";
 import { httpUrlText, parseConfig } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
+import { cliErrors } from "../errors.ts";
 import { localPort, LOOPBACK } from "../local/defaults.ts";
 import { jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import {

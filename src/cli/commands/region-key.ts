@@ -1,8 +1,8 @@
 // `edgetier region key`: creates a secret for signing an edge's requests to a region.
 
-import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import { regionKeySchema, generateRegionKey, formatRegionKey } from "../../region/region-keys.ts";
+import { cliErrors } from "../errors.ts";
 import { jsonArg, printJson, printLine } from "../output.ts";
 
 export const command = defineCommand({

@@ -1,12 +1,12 @@
 // Risk arguments: options of commands that state a risk bound or the costs of tiers.
 
-import { cliErrors } from "../errors.ts";
+import { RISK_KINDS, type RiskGuarantee } from "../../registry/manifest.ts";
 import {
   CALIBRATION_METHODS,
   type CalibrationMethod,
 } from "../../toolchain/calibrate/fit-calibration.ts";
 import type { CostModel } from "../../toolchain/evaluate/evaluate-project.ts";
-import { RISK_KINDS, type RiskGuarantee } from "../../registry/manifest.ts";
+import { cliErrors } from "../errors.ts";
 
 export const riskArgs = {
   epsilon: {

@@ -1,17 +1,17 @@
 // `edgetier start`, which `npm start` runs: runs the whole system on this machine until Ctrl-C.
 
+import { rm } from "node:fs/promises";
 import { defineCommand } from "citty";
 import * as z from "zod";
-import { rm } from "node:fs/promises";
 import { parseConfig } from "../../core/config.ts";
 import { modelDetailSchema } from "../../protocol/model-detail.ts";
 import { imageClassificationTask } from "../../tasks/image-classification.ts";
-import { selectEdgeVariables } from "../local/edge-environment.ts";
+import { CLI_INVOCATION } from "../command-guides.ts";
 import { localPort } from "../local/defaults.ts";
+import { selectEdgeVariables } from "../local/edge-environment.ts";
 import { STATE_FOLDER } from "../local/paths.ts";
 import { createShutdownSignal } from "../local/shutdown-signal.ts";
 import { type LocalSystem, startLocalSystem } from "../local/system.ts";
-import { CLI_INVOCATION } from "../command-guides.ts";
 import { jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import {
   type PredictionInput,

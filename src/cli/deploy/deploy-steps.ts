@@ -1,26 +1,26 @@
 // Deployment steps: what each step of `edgetier deploy` does, and how its change is rolled back.
 // Above 300 lines because the steps share the deployment's options and results.
 
-import { cliErrors } from "../errors.ts";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import * as z from "zod";
-import { readDeploymentConfig } from "../../toolchain/deployment-config.ts";
-import { sha256HexSync } from "../../toolchain/sha256-sync.ts";
-import { diagnose, limitErrors } from "../../toolchain/doctor.ts";
-import type { BuiltDeployment } from "../../toolchain/engine/build-deployment.ts";
 import { type EdgeTierError } from "../../core/errors.ts";
 import { EDGE_SECRETS, missingVariables, unknownVariables } from "../../http/edge-variables.ts";
 import { promoteAlias, rollbackAlias } from "../../registry/aliases.ts";
 import { aliasedVersion } from "../../registry/manifest.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import { publishModel, type PublishSource } from "../../registry/publish.ts";
+import { readDeploymentConfig } from "../../toolchain/deployment-config.ts";
+import { diagnose, limitErrors } from "../../toolchain/doctor.ts";
+import type { BuiltDeployment } from "../../toolchain/engine/build-deployment.ts";
+import { sha256HexSync } from "../../toolchain/sha256-sync.ts";
 import {
   buildProjectDeployment,
   deployedEngineOf,
   createProjectSnapshots,
 } from "../build-deployment.ts";
 import { measureDeployment } from "../doctor/measure-deployment.ts";
+import { cliErrors } from "../errors.ts";
 import { bundleWorker, type WorkerUpload } from "../local/upload.ts";
 import { collectProvenance } from "../provenance.ts";
 import type { DeployOptions } from "./deploy.ts";

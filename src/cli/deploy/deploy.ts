@@ -1,10 +1,10 @@
 // Deployment: deploys the models on this machine to an edge, step by step. Clients' alias moves last, after the smoke test.
 // A step that is already done is reported as such, so that another run continues an interrupted deployment.
 
-import { cliErrors } from "../errors.ts";
 import { join } from "node:path";
 import type { ModelStore } from "../../registry/model-store.ts";
 import type { PublishSource } from "../../registry/publish.ts";
+import { cliErrors } from "../errors.ts";
 import {
   buildDeployment,
   checkDeployment,
@@ -19,9 +19,9 @@ import {
   uploadWorker,
 } from "./deploy-steps.ts";
 import { createEdgeClient, type EdgeClient } from "./edge-client.ts";
+import { readSmokeTestCases, type SmokeTestCase } from "./smoke-test-cases.ts";
 import { smokeTest, type SmokeTestModel, warmUpModels } from "./smoke-test.ts";
 import type { StepRunner } from "./step-runner.ts";
-import { readSmokeTestCases, type SmokeTestCase } from "./smoke-test-cases.ts";
 import type { Wrangler } from "./wrangler.ts";
 
 export interface DeployOptions {

@@ -1,9 +1,9 @@
 // Edge client: sends requests to the deployed edge, pinned to the Worker version that was deployed last.
 
-import { cliErrors } from "../errors.ts";
 import * as z from "zod";
 import { type EdgeTierError, reasonOf } from "../../core/errors.ts";
 import { tryParseJson } from "../../core/json.ts";
+import { cliErrors } from "../errors.ts";
 
 const TIMEOUT_MS = 30_000;
 const problemSchema = z.object({

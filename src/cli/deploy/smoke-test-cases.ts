@@ -1,15 +1,15 @@
 // Smoke test cases: one request per sample of the project (samples/samples.jsonl), with the expected answer.
 
-import { importErrors } from "../../toolchain/import/errors.ts";
-import { cliErrors } from "../errors.ts";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
-import { readSamples, type LabeledSample } from "../../toolchain/evaluate/labeled-samples.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { EMBEDDINGS_PATH, embeddingsResponseSchema } from "../../protocol/embeddings.ts";
 import { isClassificationProject, type ModelProject } from "../../registry/manifest.ts";
 import { getTask } from "../../tasks/tasks.ts";
+import { readSamples, type LabeledSample } from "../../toolchain/evaluate/labeled-samples.ts";
+import { importErrors } from "../../toolchain/import/errors.ts";
+import { cliErrors } from "../errors.ts";
 import { type PredictionInput, requestPrediction } from "../predict-client.ts";
 import type { EdgeClient } from "./edge-client.ts";
 

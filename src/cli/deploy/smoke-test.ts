@@ -1,10 +1,10 @@
 // Smoke test: checks a deployment with requests like those of a client.
 
-import { cliErrors } from "../errors.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod";
 import { EdgeTierError } from "../../core/errors.ts";
 import { modelDetailSchema } from "../../protocol/model-detail.ts";
+import { cliErrors } from "../errors.ts";
 import type { EdgeClient } from "./edge-client.ts";
 import type { SmokeTestCase } from "./smoke-test-cases.ts";
 

@@ -1,7 +1,7 @@
 // Step runner: runs a deployment's steps in order and, if one fails, rolls back the earlier changes in reverse order.
 
-import { cliErrors } from "../errors.ts";
 import { asEdgeTierError, reasonOf } from "../../core/errors.ts";
+import { cliErrors } from "../errors.ts";
 
 /** `already`: the step found nothing to do. `would`: a dry run skipped the step. */
 export type StepStatus = "done" | "already" | "would" | "failed" | "taken back" | "not taken back";

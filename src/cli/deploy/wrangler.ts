@@ -1,6 +1,5 @@
 // Wrangler client: runs the wrangler commands of a deployment as child processes and parses their output.
 
-import { cliErrors } from "../errors.ts";
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -8,6 +7,7 @@ import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import * as z from "zod";
 import { EdgeTierError } from "../../core/errors.ts";
+import { cliErrors } from "../errors.ts";
 import { QUIET_WRANGLER_ENVIRONMENT, WRANGLER_SCRIPT } from "../local/upload.ts";
 
 /** Messages of Cloudflare's API and wrangler about a missing Worker. */

@@ -1,13 +1,9 @@
 // Measures this project's deployment: bundles it as `wrangler deploy` would, and runs the bundle in a separate workerd with
 // a local model store.
 
-import { cliErrors } from "../errors.ts";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { MeasuredGraph, DeploymentMeasurements } from "../../toolchain/doctor-measurements.ts";
-import type { EngineReport } from "../../toolchain/engine/engine-report.ts";
-import { readProjects } from "../../toolchain/project.ts";
 import { type EdgeConfig, parseEdgeConfig } from "../../http/config.ts";
 import { embeddingsResponseSchema } from "../../protocol/embeddings.ts";
 import {
@@ -18,12 +14,16 @@ import {
 import { predictResponseSchema } from "../../protocol/predict.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import { toS3Variables } from "../../registry/s3-config.ts";
+import type { MeasuredGraph, DeploymentMeasurements } from "../../toolchain/doctor-measurements.ts";
+import type { EngineReport } from "../../toolchain/engine/engine-report.ts";
+import { readProjects } from "../../toolchain/project.ts";
 import { buildProjectDeployment } from "../build-deployment.ts";
-import { type WorkerdEdge, type InspectedEdge, startInspectedEdge } from "../local/workerd-edge.ts";
-import { publishProjects } from "../local/publish-projects.ts";
+import { cliErrors } from "../errors.ts";
 import { MODELS_FOLDER } from "../local/paths.ts";
+import { publishProjects } from "../local/publish-projects.ts";
 import { startLocalS3 } from "../local/s3.ts";
 import { bundleWorker, type WorkerUpload } from "../local/upload.ts";
+import { type WorkerdEdge, type InspectedEdge, startInspectedEdge } from "../local/workerd-edge.ts";
 import {
   measureAboveEmptyWorker,
   type MemoryWorkload,

@@ -11,12 +11,12 @@
 // The process has no limit, because it includes memory that the platform does not count. Examples are copies of the modules,
 // compiled code, and workerd's own pages that only this Worker touches. Its figure was two to four times the isolate's.
 
-import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
-import type { IsolateMemory } from "../../toolchain/doctor-measurements.ts";
 import { reasonOf } from "../../core/errors.ts";
-import { type WorkerdEdge, type InspectedEdge, startInspectedEdge } from "../local/workerd-edge.ts";
+import type { IsolateMemory } from "../../toolchain/doctor-measurements.ts";
+import { cliErrors } from "../errors.ts";
 import type { WorkerUpload } from "../local/upload.ts";
+import { type WorkerdEdge, type InspectedEdge, startInspectedEdge } from "../local/workerd-edge.ts";
 import { measureIsolateMemory } from "./isolate-memory.ts";
 import type { SampleRequest } from "./sample-requests.ts";
 

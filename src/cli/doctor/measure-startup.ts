@@ -1,10 +1,10 @@
 // Start-up time: measures the CPU time of the Worker's global scope from the non-idle samples of wrangler's profile in workerd.
 // Known gap: the profile omits workerd's other threads, which for example compile WebAssembly.
 
-import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
 import { reasonOf } from "../../core/errors.ts";
+import { cliErrors } from "../errors.ts";
 import { runWrangler } from "../local/upload.ts";
 
 const RUNS = 3;

@@ -1,7 +1,6 @@
 // Sample requests: the task's example first, then a load that shows a model's memory. Text models get texts of every length,
 // single and in batches, and the largest accepted requests; image models get images of many sizes.
 
-import { seededRandom } from "../../toolchain/seeded-random.ts";
 import type { EdgeConfig } from "../../http/config.ts";
 import { EMBEDDINGS_PATH } from "../../protocol/embeddings.ts";
 import type {
@@ -12,6 +11,7 @@ import type {
 } from "../../registry/manifest.ts";
 import { imageClassificationTask } from "../../tasks/image-classification.ts";
 import { textClassificationTask } from "../../tasks/text-classification.ts";
+import { seededRandom } from "../../toolchain/seeded-random.ts";
 import { createNoisePng } from "./noise-png.ts";
 
 const REQUESTS = 300;

@@ -1,6 +1,6 @@
 // Starters: creates small placeholder models for new projects, each with its files and samples that it classifies correctly.
 
-import { createNoisePng } from "../doctor/noise-png.ts";
+import { textClassificationTask } from "../../tasks/text-classification.ts";
 import { GraphBuilder } from "../../toolchain/distill/graph-builder.ts";
 import {
   buildEmbeddingBagGraph,
@@ -9,7 +9,7 @@ import {
 import { serializeModel } from "../../toolchain/onnx/model-file.ts";
 import { makeIntAttribute } from "../../toolchain/onnx/nodes.ts";
 import { seededRandom } from "../../toolchain/seeded-random.ts";
-import { textClassificationTask } from "../../tasks/text-classification.ts";
+import { createNoisePng } from "../doctor/noise-png.ts";
 import { COLORS, LABELED_TEXTS, SENTENCES } from "./starter-data.ts";
 
 export const INIT_TASKS = [

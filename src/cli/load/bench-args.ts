@@ -1,8 +1,8 @@
 // Bench arguments: the options of `edgetier bench`, and the load plan that they describe.
 
-import { cliErrors } from "../errors.ts";
 import type { ArgsDef, ParsedArgs } from "citty";
 import { parseCount } from "../commands/samples-args.ts";
+import { cliErrors } from "../errors.ts";
 import { jsonArg } from "../output.ts";
 import { ARRIVALS } from "./arrivals.ts";
 import { minSamples } from "./percentile-bound.ts";

@@ -7,8 +7,8 @@ import {
   type IncomingMessage,
   request as requestHttp,
 } from "node:http";
-import type { Socket } from "node:net";
 import { Agent as HttpsAgent, request as requestHttps } from "node:https";
+import type { Socket } from "node:net";
 
 export interface Call {
   readonly path: string;

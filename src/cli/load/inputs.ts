@@ -1,14 +1,14 @@
 // Load inputs: reads the inputs of a load from a file, or generates them from a seed.
 
-import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
-import { readTensorSamples } from "../../toolchain/import/tensor-samples.ts";
-import { generateInputs } from "../../toolchain/passes/verify-outputs.ts";
-import { seededRandom } from "../../toolchain/seeded-random.ts";
 import { reasonOf } from "../../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import { detectImageFormat } from "../../tasks/image/image-header.ts";
+import { readTensorSamples } from "../../toolchain/import/tensor-samples.ts";
+import { generateInputs } from "../../toolchain/passes/verify-outputs.ts";
+import { seededRandom } from "../../toolchain/seeded-random.ts";
 import { createNoisePng } from "../doctor/noise-png.ts";
+import { cliErrors } from "../errors.ts";
 import { readInputs } from "../precompute/inputs.ts";
 import { generateQueries } from "./query-generator.ts";
 

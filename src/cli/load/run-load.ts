@@ -1,17 +1,17 @@
 // Load test: runs trials at given rates, or searches the highest rate that meets the objective.
 
-import { cliErrors } from "../errors.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { reasonOf } from "../../core/errors.ts";
+import { cliErrors } from "../errors.ts";
 import { type Arrivals, scheduleArrivalsMs } from "./arrivals.ts";
-import { minSamples } from "./percentile-bound.ts";
 import type { Call, Sender } from "./http-sender.ts";
+import { LoadRecord } from "./load-record.ts";
 import { closedLoop, openLoop, type OpenLoopOptions } from "./open-loop.ts";
+import { parseReply, parseReplyError } from "./parse-reply.ts";
+import { minSamples } from "./percentile-bound.ts";
 import { formatRate, startProgress } from "./progress.ts";
 import { createRandom, type Random } from "./random.ts";
 import { createRateSearch } from "./rate-search.ts";
-import { parseReply, parseReplyError } from "./parse-reply.ts";
-import { LoadRecord } from "./load-record.ts";
 import type { Trial } from "./report-schema.ts";
 import { type Objective, summarizeTrial } from "./summarize-trial.ts";
 

@@ -1,8 +1,8 @@
 // Trial summary: computes one trial's figures from the record of its calls.
 
-import { CONFIDENCE, maxViolations } from "./percentile-bound.ts";
 import { type Distribution, createDistribution, computeHistogram } from "./distribution.ts";
 import { type LoadRecord, type NameColumn, CALL_OUTCOMES } from "./load-record.ts";
+import { CONFIDENCE, maxViolations } from "./percentile-bound.ts";
 import type { Percentile, Trial } from "./report-schema.ts";
 import { findWarnings } from "./warnings.ts";
 

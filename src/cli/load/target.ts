@@ -1,6 +1,5 @@
 // Load target: prepares all calls of a load before it starts, so that building them costs no time during the load.
 
-import { cliErrors } from "../errors.ts";
 import * as z from "zod";
 import type { CacheMode } from "../../cache/cache-policy.ts";
 import { reasonOf } from "../../core/errors.ts";
@@ -10,6 +9,7 @@ import { EMBEDDINGS_PATH } from "../../protocol/embeddings.ts";
 import { toMessageHeaders } from "../../protocol/open-inference-http.ts";
 import { encodeInferRequest } from "../../protocol/open-inference.ts";
 import { DEFAULT_ALIAS, parseModelRef } from "../../registry/model-ref.ts";
+import { cliErrors } from "../errors.ts";
 import type { Call, Reply, Send } from "./http-sender.ts";
 import {
   type LoadInput,

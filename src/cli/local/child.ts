@@ -1,10 +1,10 @@
 // Child process of the local system: forwards its output lines, reports its end, and stops it reliably.
 
-import { processErrors } from "../../core/process-errors.ts";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { reasonOf } from "../../core/errors.ts";
+import { processErrors } from "../../core/process-errors.ts";
 
 /** Time between SIGTERM and SIGKILL. */
 const STOP_GRACE_MS = 10_000;

@@ -1,7 +1,7 @@
 // Local edge: runs wrangler's development server in this process, with the project's wrangler.toml.
 
-import { processErrors } from "../../core/process-errors.ts";
 import { reasonOf } from "../../core/errors.ts";
+import { processErrors } from "../../core/process-errors.ts";
 import { LOOPBACK } from "./defaults.ts";
 import { watchLiveness, type LocalService } from "./local-service.ts";
 

@@ -1,8 +1,8 @@
 // Listening child: starts a child process and waits for the JSON line with its address.
 
-import { processErrors } from "../../core/process-errors.ts";
 import * as z from "zod";
 import { tryParseJson } from "../../core/json.ts";
+import { processErrors } from "../../core/process-errors.ts";
 import { type Child, type ChildOptions, startChild } from "./child.ts";
 
 const LISTEN_TIMEOUT_MS = 30_000;

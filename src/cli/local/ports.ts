@@ -1,10 +1,10 @@
 // Port check: verifies that all ports of the local system are free before any service starts.
 
-import { coreErrors } from "../../core/common-errors.ts";
-import { processErrors } from "../../core/process-errors.ts";
 import { once } from "node:events";
 import { createServer } from "node:net";
+import { coreErrors } from "../../core/common-errors.ts";
 import { type EdgeTierError } from "../../core/errors.ts";
+import { processErrors } from "../../core/process-errors.ts";
 import { LOOPBACK, type PortVariable } from "./defaults.ts";
 
 export type LocalPorts = Readonly<Record<PortVariable, number>>;

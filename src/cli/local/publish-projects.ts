@@ -1,11 +1,11 @@
 // Local publication: publishes every project with its snapshots to the local model store.
 
-import type { BuiltDeployment } from "../../toolchain/engine/build-deployment.ts";
 import { createS3ObjectStore } from "../../registry/drivers/s3.ts";
+import { createModelStore } from "../../registry/object-model-store.ts";
 import { publishModel, type PublishResult, type PublishSource } from "../../registry/publish.ts";
 import type { S3Options } from "../../registry/s3-config.ts";
 import type { SigningKey } from "../../registry/signing-keys.ts";
-import { createModelStore } from "../../registry/object-model-store.ts";
+import type { BuiltDeployment } from "../../toolchain/engine/build-deployment.ts";
 import { deployedEngineOf, createProjectSnapshots } from "../build-deployment.ts";
 
 /**

@@ -1,6 +1,5 @@
 // Local L2 cache: starts a redis-server on a Unix socket and Upstash's REST interface in front of it.
 
-import { processErrors } from "../../core/process-errors.ts";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -8,6 +7,7 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { processErrors } from "../../core/process-errors.ts";
 import { type Child, bufferLines, startChild } from "./child.ts";
 import { startListeningChild } from "./listening-child.ts";
 import type { LocalService } from "./local-service.ts";

@@ -1,10 +1,10 @@
 // Local region: starts the region server as a child process and waits until it is ready.
 
-import { processErrors } from "../../core/process-errors.ts";
 import { setTimeout as sleep } from "node:timers/promises";
+import { processErrors } from "../../core/process-errors.ts";
 import { type S3Options, toS3Variables } from "../../registry/s3-config.ts";
-import { LOOPBACK } from "./defaults.ts";
 import { bufferLines } from "./child.ts";
+import { LOOPBACK } from "./defaults.ts";
 import { startListeningChild } from "./listening-child.ts";
 import type { LocalService } from "./local-service.ts";
 

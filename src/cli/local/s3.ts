@@ -1,8 +1,8 @@
 // Local S3: serves an R2 bucket of a separate Miniflare through its S3 interface on loopback.
 
-import { processErrors } from "../../core/process-errors.ts";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
 import { reasonOf } from "../../core/errors.ts";
+import { processErrors } from "../../core/process-errors.ts";
 import type { S3Options } from "../../registry/s3-config.ts";
 import { LOCAL_S3, localS3Endpoint, LOOPBACK } from "./defaults.ts";
 import { watchLiveness, type LocalService } from "./local-service.ts";

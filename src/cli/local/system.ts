@@ -1,22 +1,22 @@
 // Local system: runs the whole system on one machine with real services. Starts S3, Redis, region and edge; stops them in reverse.
 
-import { cliErrors } from "../errors.ts";
-import { processErrors } from "../../core/process-errors.ts";
 import { access } from "node:fs/promises";
 import { join } from "node:path";
-import { readProjects } from "../../toolchain/project.ts";
 import { type EdgeTierError } from "../../core/errors.ts";
+import { processErrors } from "../../core/process-errors.ts";
 import { generateRegionKey, type RegionKey, formatRegionKey } from "../../region/region-keys.ts";
+import type { PublishResult, PublishSource } from "../../registry/publish.ts";
 import { type S3Options, toS3Variables } from "../../registry/s3-config.ts";
 import { formatPublicKeys, type SigningKey } from "../../registry/signing-keys.ts";
-import type { PublishResult, PublishSource } from "../../registry/publish.ts";
+import { readProjects } from "../../toolchain/project.ts";
+import { buildProjectDeployment } from "../build-deployment.ts";
+import { cliErrors } from "../errors.ts";
 import { LOOPBACK } from "./defaults.ts";
 import { startLocalEdge } from "./edge.ts";
-import { buildProjectDeployment } from "../build-deployment.ts";
-import { publishProjects } from "./publish-projects.ts";
 import type { LocalService } from "./local-service.ts";
 import { MODELS_FOLDER, REGION_ENTRY, WRANGLER_CONFIG } from "./paths.ts";
 import { findFreePort, type LocalPorts, assertPortsFree } from "./ports.ts";
+import { publishProjects } from "./publish-projects.ts";
 import { type LocalRedis, startLocalRedis } from "./redis.ts";
 import { startLocalRegion } from "./region.ts";
 import { startLocalS3 } from "./s3.ts";

@@ -1,6 +1,5 @@
 // Worker upload: reads the modules and settings that `wrangler deploy` would upload from the form of a dry run.
 
-import { cliErrors } from "../errors.ts";
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -8,6 +7,7 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import * as z from "zod";
 import { reasonOf } from "../../core/errors.ts";
+import { cliErrors } from "../errors.ts";
 import { PROJECT_ROOT } from "./paths.ts";
 
 export const WRANGLER_SCRIPT = join(

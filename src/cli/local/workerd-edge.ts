@@ -1,7 +1,6 @@
 // workerd edge: runs an upload in plain workerd, without wrangler's development server. The server's proxy costs more time than
 // the Worker, and its memory could not be separated from the Worker's.
 
-import { processErrors } from "../../core/process-errors.ts";
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -9,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
+import { processErrors } from "../../core/process-errors.ts";
 import { type Child, startChild } from "./child.ts";
 import { LOOPBACK } from "./defaults.ts";
 import { findFreePort } from "./ports.ts";

@@ -1,9 +1,9 @@
 // Batch predictor: sends one batch of a precomputation to an edge and classifies the response.
 
-import { cliErrors } from "../errors.ts";
 import * as z from "zod";
 import { reasonOf } from "../../core/errors.ts";
 import { tryParseJson } from "../../core/json.ts";
+import { cliErrors } from "../errors.ts";
 import type { PrecomputeInput } from "./inputs.ts";
 
 export type BatchResult =

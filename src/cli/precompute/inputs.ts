@@ -1,11 +1,11 @@
 // Precompute inputs: reads one input per line, in the forms that the predict route accepts.
 
-import { cliErrors } from "../errors.ts";
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
 import { formatZodIssues } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
+import { cliErrors } from "../errors.ts";
 
 export type PrecomputeInput = string | { readonly b64: string };
 

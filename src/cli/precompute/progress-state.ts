@@ -1,11 +1,11 @@
 // Progress state: stores a precomputation's progress in an atomically written file, from which another run resumes.
 
-import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
-import { writeFileAtomic } from "../../toolchain/write-file-atomic.ts";
 import { formatZodIssues } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
+import { writeFileAtomic } from "../../toolchain/write-file-atomic.ts";
+import { cliErrors } from "../errors.ts";
 
 /** Identity of a precomputation. Progress of another version or other inputs does not count. */
 export interface PrecomputeJob {

@@ -1,7 +1,7 @@
 // Precompute run: sends batches at a bounded rate, retries them as the edge demands, and saves progress after each.
 
-import { cliErrors } from "../errors.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
+import { cliErrors } from "../errors.ts";
 import type { BatchResult } from "./batch-predictor.ts";
 import type { InputLine, PrecomputeInput } from "./inputs.ts";
 import type { PrecomputeFailure, PrecomputeState } from "./progress-state.ts";

@@ -5,8 +5,8 @@ import { type TierPrediction, decodePredictions } from "../../cascade/calibratio
 import { shouldExit } from "../../cascade/early-exit.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { DeviceManifest, DeviceTier } from "../../registry/device-manifest.ts";
-import { createImagePreprocessor } from "../../tasks/image/image-preprocessor.ts";
 import { imageClassificationTask } from "../../tasks/image-classification.ts";
+import { createImagePreprocessor } from "../../tasks/image/image-preprocessor.ts";
 import type { ImageDecoder } from "../../tasks/image/image.ts";
 import { createNgramHasher, type HashedNgramsConfig } from "../../tasks/text/hashed-ngrams.ts";
 import { parseTextInput } from "../../tasks/text/text-input.ts";

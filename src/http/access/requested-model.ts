@@ -1,9 +1,9 @@
 // Requested model: parses the model reference of a request and checks that the credential allows it.
 
-import { httpErrors } from "../errors.ts";
 import type { Context } from "hono";
 import { type ModelRef, parseModelRef } from "../../registry/model-ref.ts";
 import type { AppEnv } from "../app-env.ts";
+import { httpErrors } from "../errors.ts";
 import { principalOf } from "./authentication.ts";
 
 export function isModelAllowed(c: Context<AppEnv>, model: string): boolean {

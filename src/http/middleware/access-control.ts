@@ -1,13 +1,13 @@
 // Access control: authenticates, rate-limits and authorizes, in this order, so that rejected requests are counted too.
 
-import { httpErrors } from "../errors.ts";
 import type { Context, MiddlewareHandler } from "hono";
 import { asEdgeTierError } from "../../core/errors.ts";
 import type { AccessPolicy } from "../access/access-policy.ts";
-import type { Authenticator } from "../access/authenticator.ts";
 import type { Authentication } from "../access/authentication.ts";
+import type { Authenticator } from "../access/authenticator.ts";
 import { scopeRequirementOf } from "../access/route-scopes.ts";
 import type { AppEnv } from "../app-env.ts";
+import { httpErrors } from "../errors.ts";
 import { rateLimit } from "./rate-limit.ts";
 
 const REALM = 'Bearer realm="edgetier"';

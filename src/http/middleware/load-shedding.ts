@@ -2,11 +2,11 @@
 // Accepted requests then finish in time and fit into the isolate's memory. A response forwarded from a region may still stream
 // after its permit is released, because the isolate does not buffer it.
 
-import { httpErrors } from "../errors.ts";
 import type { MiddlewareHandler } from "hono";
 import type { Clock } from "../../core/clock.ts";
 import { EMBEDDINGS_PATH } from "../../protocol/embeddings.ts";
 import type { AppEnv } from "../app-env.ts";
+import { httpErrors } from "../errors.ts";
 
 export interface LoadSheddingOptions {
   /** Maximum number of concurrent inference requests in this isolate. */

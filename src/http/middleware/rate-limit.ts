@@ -1,15 +1,15 @@
 // Rate limit: counts requests per principal, or per client address if the credential is missing or invalid. The header fields
 // follow draft-ietf-httpapi-ratelimit-headers-11.
 
-import { httpErrors } from "../errors.ts";
 import type { Context, MiddlewareHandler } from "hono";
 import { encodeLengthPrefixed, sha256Hex } from "../../core/hash.ts";
 import type { RateLimits } from "../access/access-policy.ts";
-import { parseClientAddress } from "../access/client-address.ts";
 import { principalOf } from "../access/authentication.ts";
-import { scopeRequirementOf } from "../access/route-scopes.ts";
+import { parseClientAddress } from "../access/client-address.ts";
 import type { RateLimit } from "../access/rate-limiter.ts";
+import { scopeRequirementOf } from "../access/route-scopes.ts";
 import type { AppEnv } from "../app-env.ts";
+import { httpErrors } from "../errors.ts";
 
 interface RateLimitSubject {
   /** Name of the limit in the header fields. */

@@ -1,8 +1,7 @@
 // Embeddings route: POST /v1/embeddings, in OpenAI's format.
 
-import { coreErrors } from "../../core/common-errors.ts";
-import { httpErrors } from "../errors.ts";
 import { Hono } from "hono";
+import { coreErrors } from "../../core/common-errors.ts";
 import { formatZodIssues } from "../../core/config.ts";
 import {
   EMBEDDINGS_PATH,
@@ -13,9 +12,10 @@ import {
 import type { Embedder } from "../../serving/embedder.ts";
 import { parseRequestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
-import { parseCacheMode } from "../requested-cache-mode.ts";
 import { parseDeadlineMs } from "../deadline-header.ts";
+import { httpErrors } from "../errors.ts";
 import { mediaTypeOf, readBodyJson } from "../request-body.ts";
+import { parseCacheMode } from "../requested-cache-mode.ts";
 
 const JSON_MEDIA_TYPE = "application/json";
 

@@ -1,9 +1,8 @@
 // Metrics route: GET /metrics returns the metrics of all isolates, in Prometheus text format or as JSON.
 
-import { coreErrors } from "../../core/common-errors.ts";
-import { httpErrors } from "../errors.ts";
 import { Hono } from "hono";
 import type { Clock } from "../../core/clock.ts";
+import { coreErrors } from "../../core/common-errors.ts";
 import type { MetricsSnapshot } from "../../protocol/metrics-snapshot.ts";
 import {
   EDGE_METRICS,
@@ -14,6 +13,7 @@ import { PROMETHEUS_MEDIA_TYPE, formatPrometheusText } from "../../telemetry/pro
 import type { Series } from "../../telemetry/series-table.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
 import type { AppEnv } from "../app-env.ts";
+import { httpErrors } from "../errors.ts";
 
 /** @param telemetry undefined if metrics are off */
 export function metricsRoutes(telemetry: Telemetry | undefined, clock: Clock): Hono<AppEnv> {

@@ -4,8 +4,8 @@ import { Hono } from "hono";
 import type { ModelDetail } from "../../protocol/model-detail.ts";
 import { listWeightedAliases } from "../../registry/aliases.ts";
 import { type Aliases, aliasedVersion, type TierManifest } from "../../registry/manifest.ts";
-import type { ModelCatalog } from "../../serving/model-catalog.ts";
 import type { EdgeSessions, EdgeTierStatus } from "../../serving/edge-sessions.ts";
+import type { ModelCatalog } from "../../serving/model-catalog.ts";
 import { isModelAllowed, parseRequestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
 

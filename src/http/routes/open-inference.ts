@@ -1,9 +1,8 @@
 // Open Inference routes: metadata, readiness and infer of the v2 protocol, answered by the edge or forwarded to a region.
 
-import { coreErrors } from "../../core/common-errors.ts";
-import { regionErrors } from "../../region/errors.ts";
 import { type Context, Hono } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { coreErrors } from "../../core/common-errors.ts";
 import { VERSION } from "../../core/version.ts";
 import { toMessageHeaders, readJsonLength } from "../../protocol/open-inference-http.ts";
 import {
@@ -24,9 +23,10 @@ import {
   readSelectedOutputs,
   rejectUnsupportedParameters,
 } from "../../protocol/request-options.ts";
+import { regionErrors } from "../../region/errors.ts";
 import type { ModelRef } from "../../registry/model-ref.ts";
-import type { ModelCatalog } from "../../serving/model-catalog.ts";
 import type { EdgePlan } from "../../serving/edge-plan.ts";
+import type { ModelCatalog } from "../../serving/model-catalog.ts";
 import type {
   OpenInferenceModel,
   OpenInferenceModels,

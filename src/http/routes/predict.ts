@@ -1,8 +1,7 @@
 // Predict route: POST, GET and QUERY /v1/models/{model}/predict.
 
-import { httpErrors } from "../errors.ts";
-import { coreErrors } from "../../core/common-errors.ts";
 import { type Context, Hono } from "hono";
+import { coreErrors } from "../../core/common-errors.ts";
 import { formatZodIssues } from "../../core/config.ts";
 import {
   type PredictParameters,
@@ -16,11 +15,12 @@ import {
 import type { PredictRequest, Prediction, Predictor } from "../../serving/predictor.ts";
 import { parseRequestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
-import { parseCacheMode } from "../requested-cache-mode.ts";
-import { parseDeadlineMs } from "../deadline-header.ts";
-import { computeEtag, matchesEtag } from "../etag.ts";
 import { type CacheHeaderOptions, setCacheHeaders } from "../cache-headers.ts";
+import { parseDeadlineMs } from "../deadline-header.ts";
+import { httpErrors } from "../errors.ts";
+import { computeEtag, matchesEtag } from "../etag.ts";
 import { mediaTypeOf, readBodyBytes, readBodyJson } from "../request-body.ts";
+import { parseCacheMode } from "../requested-cache-mode.ts";
 
 const PATH = "/v1/models/:model/predict";
 

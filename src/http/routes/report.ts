@@ -1,10 +1,10 @@
 // Report route: GET /v1/models/{model}/report returns the calibration report that was published with a version.
 
-import { httpErrors } from "../errors.ts";
 import { Hono } from "hono";
 import type { ModelCatalog } from "../../serving/model-catalog.ts";
 import { parseRequestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
+import { httpErrors } from "../errors.ts";
 import { matchesEtag } from "../etag.ts";
 
 export function reportRoutes(

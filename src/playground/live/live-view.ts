@@ -3,10 +3,10 @@
 import type { MetricsSnapshot } from "../../protocol/metrics-snapshot.ts";
 import type { ModelList } from "../../protocol/model-detail.ts";
 import type { RegionList } from "../../protocol/region-list.ts";
-import { callApi, ApiError } from "../edge-api.ts";
 import { getElement } from "../dom.ts";
-import { createSnapshotHistory } from "./snapshot-history.ts";
+import { callApi, ApiError } from "../edge-api.ts";
 import { renderLivePanels } from "./panels.ts";
+import { createSnapshotHistory } from "./snapshot-history.ts";
 
 const POLL_INTERVAL_MS = 2_000;
 /** Models and regions change rarely, so only each Nth poll reads them. */

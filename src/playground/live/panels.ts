@@ -1,12 +1,12 @@
 // Panels of the live view, rendered from a metrics snapshot.
 
+import { computeAxisScale } from "../../core/axis-scale.ts";
 import type { MetricsSnapshot } from "../../protocol/metrics-snapshot.ts";
 import type { ModelList } from "../../protocol/model-detail.ts";
 import type { RegionList } from "../../protocol/region-list.ts";
 import { type BarSeries, stackedBarChart } from "../charts.ts";
 import { bar, element, table } from "../dom.ts";
 import { formatCount, formatPercent, formatMs } from "../format.ts";
-import { computeAxisScale } from "../../core/axis-scale.ts";
 import { sumByLabel, mergeHistograms, histogramQuantile, sumValues } from "./metric-deltas.ts";
 import { CACHE_SERIES_NAME, type AnswerRates } from "./snapshot-history.ts";
 

@@ -2,9 +2,17 @@
 
 import type { EmbeddingsResponse } from "../../protocol/embeddings.ts";
 import type { PredictResponse } from "../../protocol/predict.ts";
+import { bar, element, getElement } from "../dom.ts";
 import { type ApiResponse, callApi, readApiKey } from "../edge-api.ts";
 import type { SelectedModel } from "../model-picker.ts";
-import { bar, element, getElement } from "../dom.ts";
+import { curlCommand } from "./curl-command.ts";
+import { type Input, type InputFields, inputFields } from "./input-fields.ts";
+import {
+  embeddingsRequest,
+  type PredictFormOptions,
+  predictRequest,
+  type PreparedRequest,
+} from "./requests.ts";
 import {
   curlBlock,
   cosineSimilarity,
@@ -14,14 +22,6 @@ import {
   tierList,
   serverTimingTable,
 } from "./result-view.ts";
-import { curlCommand } from "./curl-command.ts";
-import { type Input, type InputFields, inputFields } from "./input-fields.ts";
-import {
-  embeddingsRequest,
-  type PredictFormOptions,
-  predictRequest,
-  type PreparedRequest,
-} from "./requests.ts";
 import { type TierOutcome, computeTierOutcomes } from "./tier-outcomes.ts";
 
 type PredictableInput = Exclude<Input, { kind: "none" | "texts" }>;

@@ -1,12 +1,12 @@
 // Thresholds view: reliability diagram and risk-coverage curve of the served version, with a slider for its thresholds.
 
-import type { ModelReport } from "../../protocol/model-report.ts";
-import { callApi } from "../edge-api.ts";
-import { type LineSeries, lineChart } from "../charts.ts";
-import type { SelectedModel } from "../model-picker.ts";
-import { element, getElement, table } from "../dom.ts";
-import { formatConfidence, formatCount, formatPercent } from "../format.ts";
 import { computeAxisScale } from "../../core/axis-scale.ts";
+import type { ModelReport } from "../../protocol/model-report.ts";
+import { type LineSeries, lineChart } from "../charts.ts";
+import { element, getElement, table } from "../dom.ts";
+import { callApi } from "../edge-api.ts";
+import { formatConfidence, formatCount, formatPercent } from "../format.ts";
+import type { SelectedModel } from "../model-picker.ts";
 import {
   coverageOf,
   type OperatingPoint,

@@ -7,8 +7,8 @@ import {
   type RegionFailure,
   classifyRegionError,
 } from "../region-client.ts";
-import type { ExtraCallKind } from "./retry-budget.ts";
 import type { RegionState } from "./region-state.ts";
+import type { ExtraCallKind } from "./retry-budget.ts";
 
 /** A call to the pool, independent of the region that will answer it. */
 export interface PooledCall<Request extends RegionCall, Answer> {

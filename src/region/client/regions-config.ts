@@ -1,7 +1,7 @@
 // Reads the regions of an edge from its variables: a list, or the short form for one region.
 
-import { coreErrors } from "../../core/common-errors.ts";
 import * as z from "zod";
+import { coreErrors } from "../../core/common-errors.ts";
 import { httpUrlText, jsonText } from "../../core/config.ts";
 
 const geoPointSchema = z.strictObject({

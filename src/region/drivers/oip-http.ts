@@ -1,14 +1,14 @@
 // RegionClient over HTTP: Open Inference Protocol v2 with binary tensors, for any server of EdgeTier's models.
 
-import { regionErrors } from "../errors.ts";
-import { EdgeTierError, reasonOf, shown } from "../../core/errors.ts";
+import { EdgeTierError, reasonOf, formatValue } from "../../core/errors.ts";
+import { readLimited } from "../../core/read-limited.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
-import { toMessageHeaders } from "../../protocol/open-inference-http.ts";
 import {
   LOAD_REPORT_FORMAT_HEADER,
   LOAD_REPORT_HEADER,
   parseLoadReport,
 } from "../../protocol/load-report.ts";
+import { toMessageHeaders } from "../../protocol/open-inference-http.ts";
 import {
   decodeInferResponse,
   encodeInferRequest,
@@ -16,7 +16,7 @@ import {
   JSON_LENGTH_HEADER,
 } from "../../protocol/open-inference.ts";
 import { TASK_INPUT_NAME } from "../../tasks/task.ts";
-import { readLimited } from "../../core/read-limited.ts";
+import { regionErrors } from "../errors.ts";
 import {
   type ForwardedRequest,
   type RegionCall,
@@ -225,7 +225,7 @@ function toRegionError(
 
 async function toRejectionError(response: Response): Promise<EdgeTierError> {
   const { status } = response;
-  const reason = shown(await errorText(response), 300);
+  const reason = formatValue(await errorText(response), 300);
   const failure = classifyRegionStatus(status);
   return failure === undefined && status >= 400 && status < 500
     ? regionErrors.regionRefused(status, reason)
@@ -257,6 +257,9 @@ function requireRowCount(outputs: NamedTensors, rows: number): NamedTensors {
   if (names.length === 0) throw unavailable("unreadable", "its answer has no outputs");
   const mismatched = names.find((name) => outputs[name]?.shape[0] !== rows);
   if (mismatched !== undefined)
-    throw unavailable("unreadable", `its output ${shown(mismatched)} does not have ${rows} rows`);
+    throw unavailable(
+      "unreadable",
+      `its output ${formatValue(mismatched)} does not have ${rows} rows`,
+    );
   return outputs;
 }

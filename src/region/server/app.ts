@@ -1,6 +1,5 @@
 // HTTP interface of the region: Open Inference Protocol v2 with Triton's extensions and statuses, as a Hono app.
 
-import { protocolErrors } from "../../protocol/errors.ts";
 import { Hono, type MiddlewareHandler } from "hono";
 import { requestId } from "hono/request-id";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
@@ -12,6 +11,7 @@ import {
   type Tracer,
   type WaitUntil,
 } from "../../core/tracing.ts";
+import { protocolErrors } from "../../protocol/errors.ts";
 import { toTritonStatus } from "../../protocol/open-inference-http.ts";
 import type { ConcurrencyLimiter } from "./batching/concurrency-limiter.ts";
 import { createPreciseClock } from "./batching/precise-clock.ts";
@@ -21,12 +21,12 @@ import type { Lifecycle } from "./lifecycle.ts";
 import { addLoadReportHeader } from "./load-report.ts";
 import type { ModelRepository } from "./model-repository.ts";
 import { EMPTY_OPERATOR_CONFIG, type OperatorConfig } from "./operator-config.ts";
+import { type RequestCoalescer, noCoalescing } from "./request-coalescing.ts";
 import { addInferRoute } from "./routes/infer.ts";
 import { addModelRoutes } from "./routes/models.ts";
 import { addRepositoryRoutes } from "./routes/repository.ts";
 import type { RouteAction, RegionEnv, RegionContext } from "./routes/route-helpers.ts";
 import { addServerRoutes, type MetricsExporter } from "./routes/server.ts";
-import { type RequestCoalescer, noCoalescing } from "./request-coalescing.ts";
 import { createInferenceStatistics, type InferenceStatistics } from "./statistics.ts";
 
 export interface RegionAppDependencies {

@@ -1,6 +1,12 @@
 // Errors of the region server: queues, model loading, authentication.
 
-import { EdgeTierError, shown, errorFactory, type ErrorTable, quoted } from "../../core/errors.ts";
+import {
+  EdgeTierError,
+  formatValue,
+  errorFactory,
+  type ErrorTable,
+  quoteName,
+} from "../../core/errors.ts";
 
 /** Status and remedy of each code of this module. */
 export const regionServerErrorTable = {
@@ -72,8 +78,8 @@ export const regionServerErrors = {
     makeError(
       "not_loaded",
       version === undefined
-        ? `requested model ${quoted(model)} is not available: no version of it is loaded.`
-        : `requested model version is not available for model ${quoted(model)}: version ${version} is not loaded.`,
+        ? `requested model ${quoteName(model)} is not available: no version of it is loaded.`
+        : `requested model version is not available for model ${quoteName(model)}: version ${version} is not loaded.`,
     ),
   loadFailed: (model: string, cause: EdgeTierError) => {
     const { code, status, detail, remedy, retryable, retryAfterSeconds } = cause;
@@ -81,7 +87,7 @@ export const regionServerErrors = {
     return new EdgeTierError({
       code,
       status,
-      detail: `failed to load ${quoted(model)}, ${reason}`,
+      detail: `failed to load ${quoteName(model)}, ${reason}`,
       remedy,
       retryable,
       cause,
@@ -99,19 +105,22 @@ export const regionServerErrors = {
   queueFull: (maxQueued: number) =>
     makeError("queue_full", `Exceeds maximum queue size of ${maxQueued}.`),
   noRegionTier: (model: string, version: number) =>
-    makeError("no_region_tier", `Model ${shown(model)} has no region tier in version ${version}.`),
+    makeError(
+      "no_region_tier",
+      `Model ${formatValue(model)} has no region tier in version ${version}.`,
+    ),
   modelUnloaded: (model: string) =>
     makeError(
       "model_unloaded",
-      `Request for unknown model: ${quoted(model)} has no available versions; it was unloaded from this region.`,
+      `Request for unknown model: ${quoteName(model)} has no available versions; it was unloaded from this region.`,
     ),
   versionUnavailable: (model: string, version: number, reason: string) =>
     makeError(
       "version_unavailable",
-      `Version ${version} of model ${shown(model)} is not available: ${reason}.`,
+      `Version ${version} of model ${formatValue(model)} is not available: ${reason}.`,
     ),
   warmupFailed: (run: string, tier: string, reason: string, cause: unknown) =>
-    makeError("warmup_failed", `Warm-up ${shown(run)} of tier ${tier} failed: ${reason}`, {
+    makeError("warmup_failed", `Warm-up ${formatValue(run)} of tier ${tier} failed: ${reason}`, {
       cause,
     }),
   modelTooLarge: (model: string, bytes: number, budgetBytes: number) =>

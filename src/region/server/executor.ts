@@ -1,7 +1,7 @@
 // Port: runs requests on a session. The implementation in batching/ lets several requests share a run.
 
-import type { Span } from "../../core/tracing.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
+import type { Span } from "../../core/tracing.ts";
 import type { BatchingConfig } from "../../registry/serving-config.ts";
 import type { Session } from "../../runtime/runtime.ts";
 import type { RowPadding } from "../../tasks/task.ts";

@@ -1,9 +1,9 @@
 // Reads an infer request's body from Node's stream into a pooled buffer. A web Request would make two copies, and V8 collects
 // garbage by the size of such buffers. At 49 kB per body, this took a third of the server's time.
 
-import { coreErrors } from "../../core/common-errors.ts";
 import type { IncomingMessage } from "node:http";
 import type { HttpBindings } from "@hono/node-server";
+import { coreErrors } from "../../core/common-errors.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { type BodyVerifier, readRequestBody } from "../../protocol/read-request-body.ts";
 import type { BufferPool } from "./buffer-pool.ts";

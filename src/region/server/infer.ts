@@ -1,10 +1,10 @@
 // Runs one infer request against a loaded model: chooses the tier, prepares its tensors, runs it, selects the outputs.
 
-import { coreErrors } from "../../core/common-errors.ts";
 import type { Clock } from "../../core/clock.ts";
+import { coreErrors } from "../../core/common-errors.ts";
 import { asEdgeTierError, type EdgeTierError } from "../../core/errors.ts";
-import type { Span } from "../../core/tracing.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
+import type { Span } from "../../core/tracing.ts";
 import type { InferRequest, InferResponse } from "../../protocol/open-inference.ts";
 import { validateRequestInputs } from "../../protocol/request-inputs.ts";
 import {

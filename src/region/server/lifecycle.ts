@@ -1,7 +1,7 @@
 // Lifecycle of the server: whether it accepts requests, and how many are in flight. Readiness reports it; a drain awaits it.
 
-import { regionServerErrors } from "./errors.ts";
 import { systemClock, type Clock } from "../../core/clock.ts";
+import { regionServerErrors } from "./errors.ts";
 
 /**
  * - `leaving`: readiness is off, but requests are still accepted, because they may have been sent before it was known

@@ -1,21 +1,21 @@
 // Loads a version from the model store: verifies it, checks it against its manifest, and warms it up.
 
-import { regionServerErrors } from "./errors.ts";
 import { registryErrors } from "../../registry/errors.ts";
 import type { ArtifactRef, Manifest, Resumption, TierManifest } from "../../registry/manifest.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import type { ServingConfig } from "../../registry/serving-config.ts";
-import { parseVersionLabels } from "../../tasks/labels.ts";
 import type { Session } from "../../runtime/runtime.ts";
+import { parseVersionLabels } from "../../tasks/labels.ts";
 import type { TaskInput } from "../../tasks/task.ts";
 import { getTask } from "../../tasks/tasks.ts";
-import { type OperatorConfig, resolveServingConfig } from "./operator-config.ts";
+import { regionServerErrors } from "./errors.ts";
 import {
   type OpenedTier,
   openResumption,
   openTier,
   type OpenTierDependencies,
 } from "./open-tier.ts";
+import { type OperatorConfig, resolveServingConfig } from "./operator-config.ts";
 
 export interface LoadedRegionTier extends OpenedTier {
   readonly manifest: TierManifest;

@@ -3,8 +3,8 @@
 // An entry in use is never unloaded; after its removal it stays until its last user ends. Within a memory budget, idle entries
 // are evicted for a new load. If all entries are in use, the load waits for a limited time.
 
-import { regionServerErrors } from "./errors.ts";
 import type { Clock } from "../../core/clock.ts";
+import { regionServerErrors } from "./errors.ts";
 
 export interface ModelCacheEntry<Item> {
   readonly key: string;

@@ -1,17 +1,17 @@
 // Loads versions and reports the outcome. Each failure is reported once; requests shortly afterwards receive the same failure.
 
 import { LRUCache } from "lru-cache";
-import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import type { Clock } from "../../core/clock.ts";
+import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import {
   type LoadedRegionModel,
   loadRegionModel,
   type LoadModelOptions,
 } from "./load-region-model.ts";
-import { createFailureCache } from "./single-flight.ts";
-import { parseVersionKey, type RepositoryEvent } from "./repository-events.ts";
 import type { LoadedItem } from "./model-cache.ts";
 import type { OperatorConfig } from "./operator-config.ts";
+import { parseVersionKey, type RepositoryEvent } from "./repository-events.ts";
+import { createFailureCache } from "./single-flight.ts";
 
 export interface ModelLoader {
   /** @param key of a version, as repositoryKey makes it @throws as loadRegionModel */

@@ -1,6 +1,5 @@
 // Opens a tier's sessions on the first execution provider that works: as many as configured, each warmed up.
 
-import { regionServerErrors } from "./errors.ts";
 import { coreErrors } from "../../core/common-errors.ts";
 import { EdgeTierError } from "../../core/errors.ts";
 import { DEFAULT_EXECUTION_PROVIDER } from "../../core/execution-provider.ts";
@@ -12,14 +11,15 @@ import type { Session } from "../../runtime/runtime.ts";
 import { createSessionGroup } from "../../runtime/session-group.ts";
 import type { Preprocessor } from "../../tasks/task.ts";
 import { getTask } from "../../tasks/tasks.ts";
-import { sharedImageDecoder } from "./shared-image-decoder.ts";
+import { regionServerErrors } from "./errors.ts";
 import {
   openWithProviderFallback,
   type ProviderEvent,
   type ProviderReport,
 } from "./provider-fallback.ts";
-import { warmUp, createWarmupRuns, type WarmupRun } from "./warmup.ts";
+import { sharedImageDecoder } from "./shared-image-decoder.ts";
 import { generateInputs } from "./warmup-inputs.ts";
+import { warmUp, createWarmupRuns, type WarmupRun } from "./warmup.ts";
 
 export interface OpenTierDependencies {
   readonly runtime: NativeRuntime;

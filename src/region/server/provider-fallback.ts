@@ -4,7 +4,6 @@
 // An FP16 graph is compared with the FP16 graph on the CPU. If it was made from a quantized graph, it does not round to 8 bits.
 // It would then differ from that graph by more than a provider may differ from the CPU. The CPU is tried last and always works.
 
-import { nativeErrors } from "../../runtime/native/errors.ts";
 import { systemClock, type Clock } from "../../core/clock.ts";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import {
@@ -15,14 +14,15 @@ import {
 } from "../../core/execution-provider.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import { compareOutputs } from "../../runtime/native/compare-outputs.ts";
+import { nativeErrors } from "../../runtime/native/errors.ts";
 import type { NativeRuntime, NativeSession } from "../../runtime/native/native-runtime.ts";
 import type { NodeCounts } from "../../runtime/native/node-counter.ts";
-import type { NativeSessionOptions } from "../../runtime/native/session-options.ts";
 import {
   disposeInBackground,
   probeSession,
   type SessionProbe,
 } from "../../runtime/native/probe-session.ts";
+import type { NativeSessionOptions } from "../../runtime/native/session-options.ts";
 
 /** Outcome of one configured provider, as the model's configuration shows it. */
 export interface ProviderReport {

@@ -4,15 +4,15 @@
 // Requests are identical if they have the same session (one tier of one version), inputs and priority. Inputs are compared byte
 // by byte, before preprocessing. Selected outputs and output format may differ.
 
-import { coreErrors } from "../../core/common-errors.ts";
-import { regionServerErrors } from "./errors.ts";
 import { createHash } from "node:crypto";
 import { byteView } from "../../core/bytes.ts";
 import type { Clock } from "../../core/clock.ts";
+import { coreErrors } from "../../core/common-errors.ts";
 import { EdgeTierError } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { QueueConfig } from "../../registry/serving-config.ts";
 import type { Session } from "../../runtime/runtime.ts";
+import { regionServerErrors } from "./errors.ts";
 
 /** A client that waits for a run. */
 export interface Waiter {

@@ -1,9 +1,9 @@
 // Serves the region's app on a port, and stops it without losing an answer.
 
-import { processErrors } from "../../core/process-errors.ts";
 import { once } from "node:events";
 import { createAdaptorServer } from "@hono/node-server";
 import { reasonOf } from "../../core/errors.ts";
+import { processErrors } from "../../core/process-errors.ts";
 import type { DrainTimeouts, Lifecycle } from "./lifecycle.ts";
 
 export interface RegionServerOptions {

@@ -1,8 +1,8 @@
 // Resolves references to versions, and decides whether a version may be loaded. It uses the store's aliases and version numbers,
 // cached for a while, and the operator's version policy.
 
-import { registryErrors } from "../../registry/errors.ts";
 import type { Clock } from "../../core/clock.ts";
+import { registryErrors } from "../../registry/errors.ts";
 import { aliasedVersion, type Aliases } from "../../registry/manifest.ts";
 import type { ModelRef } from "../../registry/model-ref.ts";
 import type { ModelStore } from "../../registry/model-store.ts";

@@ -1,11 +1,11 @@
 // Warms a tier up before its model is ready: runs the configured list, or the task's example once.
 
-import { regionServerErrors } from "./errors.ts";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import type { ArtifactRef } from "../../registry/manifest.ts";
 import type { WarmupSample } from "../../registry/serving-config.ts";
 import type { Session } from "../../runtime/runtime.ts";
+import { regionServerErrors } from "./errors.ts";
 import { generateInputs, createWarmupTensor } from "./warmup-inputs.ts";
 
 export interface WarmupRun {

@@ -1,8 +1,6 @@
 // ObjectStore in a folder, for tools and tests. Writes are atomic by rename, conditional writes use a lock, and no path
 // leaves the folder.
 
-import { coreErrors } from "../../core/common-errors.ts";
-import { publishingErrors } from "../publishing-errors.ts";
 import { randomUUID } from "node:crypto";
 import {
   link,
@@ -18,6 +16,7 @@ import {
 import { dirname, join, sep } from "node:path";
 import { addAbortSignal, Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
+import { coreErrors } from "../../core/common-errors.ts";
 import {
   compareByKey,
   type ListedObject,
@@ -25,6 +24,7 @@ import {
   type PutCondition,
   type PutResult,
 } from "../object-store.ts";
+import { publishingErrors } from "../publishing-errors.ts";
 import { toStoreError } from "./store-error.ts";
 
 /** Valid keys: no part starts with a dot, so that a key cannot reach `..` or the store's own files. */

@@ -4,20 +4,20 @@
 // back-to-back runs, Node accepts one connection per run (measured), and health checks wait too. With a process, leaks
 // of a session end with it (microsoft/onnxruntime, issue 25325), and a crash does not affect the server.
 
-import { coreErrors } from "../../core/common-errors.ts";
 import { systemClock, type Clock } from "../../core/clock.ts";
+import { coreErrors } from "../../core/common-errors.ts";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
-import type { StartWorker } from "./worker-messages.ts";
 import { createNativeRuntime, type NativeRuntime } from "./native-runtime.ts";
 import { startProcessWorker } from "./process-worker.ts";
+import { mergeSessionOptions, type NativeSessionOptions } from "./session-options.ts";
 import {
   DEFAULT_RESTART_POLICY,
   superviseSession,
   type RestartPolicy,
   type WorkerEvent,
 } from "./supervised-session.ts";
-import { mergeSessionOptions, type NativeSessionOptions } from "./session-options.ts";
 import { startThreadWorker } from "./thread-worker.ts";
+import type { StartWorker } from "./worker-messages.ts";
 import { openWorkerSession } from "./worker-session.ts";
 
 /** Isolation of a session; `none` runs it on the calling thread. */

@@ -1,11 +1,11 @@
 // Runtime over onnxruntime-node on the calling thread, for offline tools and inside a session's worker.
 
-import { coreErrors } from "../../core/common-errors.ts";
 import { env, InferenceSession } from "onnxruntime-node";
+import { coreErrors } from "../../core/common-errors.ts";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
-import { validateInputs } from "../validate-inputs.ts";
-import { createSerialQueue } from "../serial-queue.ts";
 import type { Runtime, Session } from "../runtime.ts";
+import { createSerialQueue } from "../serial-queue.ts";
+import { validateInputs } from "../validate-inputs.ts";
 import type { NodeCounter, NodeCounts } from "./node-counter.ts";
 import { fromOrtTensor, toOrtTensor, toTensorSpec } from "./ort-tensors.ts";
 import { mergeSessionOptions, toOrtOptions, type NativeSessionOptions } from "./session-options.ts";

@@ -1,7 +1,7 @@
 // Converts tensors between EdgeTier's and onnxruntime-node's types.
 
-import { coreErrors } from "../../core/common-errors.ts";
 import { Tensor as OrtTensor, type InferenceSession } from "onnxruntime-node";
+import { coreErrors } from "../../core/common-errors.ts";
 import type { Datatype, Tensor, TensorSpec } from "../../core/tensor.ts";
 
 /** ONNX Runtime's names of the datatypes that its JavaScript binding supports, which excludes BF16. */

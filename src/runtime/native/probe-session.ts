@@ -1,8 +1,8 @@
 // Probes a session: opens it and runs it twice on an input, within a time limit.
 
-import { nativeErrors } from "./errors.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
+import { nativeErrors } from "./errors.ts";
 import type { NativeSession } from "./native-runtime.ts";
 
 export interface SessionProbe {

@@ -2,7 +2,6 @@
 
 import { readFileSync } from "node:fs";
 import { Socket } from "node:net";
-import type { WorkerResponse, WorkerRequest } from "./worker-messages.ts";
 import {
   MODEL_FD,
   SHARED_MEMORY_FD,
@@ -13,6 +12,7 @@ import {
 } from "./process-worker.ts";
 import { serveSession } from "./serve-session.ts";
 import { writeSharedTensors, readSharedTensors } from "./shared-memory.ts";
+import type { WorkerResponse, WorkerRequest } from "./worker-messages.ts";
 
 // The channel closes when the server ends, even by SIGKILL. A started run still completes first.
 process.once("disconnect", () => process.exit());

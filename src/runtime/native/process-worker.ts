@@ -7,7 +7,6 @@ import { fork, type ChildProcess } from "node:child_process";
 import { Socket } from "node:net";
 import { fileURLToPath } from "node:url";
 import { reasonOf } from "../../core/errors.ts";
-import type { WorkerResponse, StartWorker, WorkerRequest } from "./worker-messages.ts";
 import type { NativeSessionOptions } from "./session-options.ts";
 import {
   closeSharedMemory,
@@ -16,6 +15,7 @@ import {
   readSharedTensors,
   type SharedTensors,
 } from "./shared-memory.ts";
+import type { WorkerResponse, StartWorker, WorkerRequest } from "./worker-messages.ts";
 
 /** File descriptor from which the worker reads its model. */
 export const MODEL_FD = 4;

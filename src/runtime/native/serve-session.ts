@@ -1,7 +1,7 @@
 // Serves a session inside its worker, over any message channel: opens it, runs it per message, and closes it on request.
 
-import { toErrorFields, type WorkerChannel, type WorkerRequest } from "./worker-messages.ts";
 import { createNativeRuntime, type NativeSession } from "./native-runtime.ts";
+import { toErrorFields, type WorkerChannel, type WorkerRequest } from "./worker-messages.ts";
 
 export async function serveSession(channel: WorkerChannel): Promise<void> {
   let session: NativeSession;

@@ -1,11 +1,11 @@
 // Supervises a session: a new worker replaces one that ends unexpectedly, so that the model recovers by itself.
 
-import { coreErrors } from "../../core/common-errors.ts";
-import { nativeErrors } from "./errors.ts";
 import type { Clock } from "../../core/clock.ts";
+import { coreErrors } from "../../core/common-errors.ts";
 import { reasonOf, type EdgeTierError } from "../../core/errors.ts";
-import { validateInputs } from "../validate-inputs.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
+import { validateInputs } from "../validate-inputs.ts";
+import { nativeErrors } from "./errors.ts";
 import type { NativeSession } from "./native-runtime.ts";
 import type { NodeCounts } from "./node-counter.ts";
 import type { WorkerSession } from "./worker-session.ts";

@@ -1,9 +1,9 @@
 // Entry point of a session's thread (thread-worker.ts).
 
 import { parentPort } from "node:worker_threads";
-import type { WorkerRequest } from "./worker-messages.ts";
 import { serveSession } from "./serve-session.ts";
 import type { ThreadStart } from "./thread-worker.ts";
+import type { WorkerRequest } from "./worker-messages.ts";
 
 const port = parentPort;
 if (port === null) throw new Error("This file runs as a worker thread.");

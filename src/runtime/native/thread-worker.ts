@@ -3,8 +3,8 @@
 import { Worker } from "node:worker_threads";
 import { reasonOf } from "../../core/errors.ts";
 import type { NamedTensors, Tensor } from "../../core/tensor.ts";
-import type { WorkerResponse, StartWorker } from "./worker-messages.ts";
 import type { NativeSessionOptions } from "./session-options.ts";
+import type { WorkerResponse, StartWorker } from "./worker-messages.ts";
 
 /** First message to the worker. */
 export interface ThreadStart {

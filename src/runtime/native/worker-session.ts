@@ -1,11 +1,11 @@
 // Worker session: one session in one worker, until the worker ends. supervised-session.ts replaces ended workers.
 
-import { nativeErrors } from "./errors.ts";
 import { EdgeTierError } from "../../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
-import type { WorkerResponse, SessionWorker, StartWorker } from "./worker-messages.ts";
+import { nativeErrors } from "./errors.ts";
 import type { NodeCounts } from "./node-counter.ts";
 import type { NativeSessionOptions } from "./session-options.ts";
+import type { WorkerResponse, SessionWorker, StartWorker } from "./worker-messages.ts";
 
 export interface WorkerSession {
   readonly pid: number | undefined;

@@ -1,8 +1,8 @@
 // Engine instance: a precompiled module, instantiated with its own memory, with ONNX Runtime initialized.
 
 import { coreErrors } from "../../core/common-errors.ts";
-import { runtimeErrors } from "../errors.ts";
 import { reasonOf } from "../../core/errors.ts";
+import { runtimeErrors } from "../errors.ts";
 import type { GlueFactory, OrtGlue } from "./ort-glue.ts";
 import { callEngine, type ReadStrippedFunction, watchStrippedFunctions } from "./traps.ts";
 

@@ -2,8 +2,8 @@
 
 import { coreErrors } from "../../core/common-errors.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
-import { fromOnnxType } from "./onnx-datatypes.ts";
 import type { Engine } from "./engine.ts";
+import { fromOnnxType } from "./onnx-datatypes.ts";
 import { callEngine } from "./traps.ts";
 
 const OPTIMIZATION_LEVEL_ALL = 99;

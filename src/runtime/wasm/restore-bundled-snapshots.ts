@@ -6,8 +6,8 @@ import { typedArrays } from "../../core/tensor.ts";
 import type { Session } from "../runtime.ts";
 import { createBytesSource } from "./byte-source.ts";
 import type { Deployment } from "./deployment.ts";
-import { restoreSnapshot } from "./restore-snapshot.ts";
 import { PAGE_BYTES } from "./engine.ts";
+import { restoreSnapshot } from "./restore-snapshot.ts";
 
 export interface BundledSessions {
   /** Restored sessions by the graph's SHA-256. */

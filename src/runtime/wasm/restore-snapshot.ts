@@ -1,7 +1,7 @@
 // Restores a snapshot: a new engine instance continues from its memory, as if it had opened the model itself.
 
-import { runtimeErrors } from "../errors.ts";
 import { sha256Hex } from "../../core/hash.ts";
+import { runtimeErrors } from "../errors.ts";
 import type { Session } from "../runtime.ts";
 import type { ByteSource } from "./byte-source.ts";
 import {
@@ -12,8 +12,8 @@ import {
   startEngine,
 } from "./engine.ts";
 import { type WasmSessionHandle, SESSION_OPTIONS_FINGERPRINT } from "./open-session.ts";
-import { createWasmSession } from "./wasm-session.ts";
 import { type SnapshotHeadRef, parseSnapshotHead, type SnapshotHeader } from "./snapshot-format.ts";
+import { createWasmSession } from "./wasm-session.ts";
 
 /** Options of the instance. Its initial memory is at least as large as the snapshot's. */
 export type InstanceOptions = Pick<EngineOptions, "initialPages" | "maximumPages" | "now">;

@@ -6,11 +6,11 @@
 // the chunks. The header contains the SHA-256 of every chunk. A reader can therefore verify every byte before use, and
 // holds at most one chunk in memory.
 
-import { runtimeErrors } from "../errors.ts";
 import * as z from "zod";
 import { concatBytes } from "../../core/bytes.ts";
 import { sha256Hex } from "../../core/hash.ts";
 import { DATATYPES } from "../../core/tensor.ts";
+import { runtimeErrors } from "../errors.ts";
 import { PAGE_BYTES } from "./engine.ts";
 import type { WasmSessionHandle } from "./open-session.ts";
 

@@ -1,15 +1,15 @@
 // Takes a snapshot: the memory of an engine instance with an open, warmed-up session. The same engine and model always
 // give the same bytes.
 
-import { runtimeErrors } from "../errors.ts";
-import { coreErrors } from "../../core/common-errors.ts";
 import { byteView } from "../../core/bytes.ts";
+import { coreErrors } from "../../core/common-errors.ts";
 import { EdgeTierError } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
+import { runtimeErrors } from "../errors.ts";
 import { type Engine, type EngineModule, PAGE_BYTES, startEngine } from "./engine.ts";
 import { openSession, SESSION_OPTIONS_FINGERPRINT } from "./open-session.ts";
-import { createWasmSession } from "./wasm-session.ts";
 import { type Snapshot } from "./snapshot-format.ts";
+import { createWasmSession } from "./wasm-session.ts";
 
 /** Spare pages above the required size, one value per attempt. */
 const SPARE_PAGE_STEPS = [2, 8, 32, 128] as const;

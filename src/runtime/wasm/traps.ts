@@ -1,7 +1,7 @@
 // Engine traps: converts WebAssembly traps, uncaught C++ exceptions, and calls of cut functions to errors.
 
-import { runtimeErrors } from "../errors.ts";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
+import { runtimeErrors } from "../errors.ts";
 
 /** Exports that the engine cutter of the toolchain adds to a cut engine. */
 export const STRIPPED_FUNCTION_EXPORT = "cut function";

@@ -1,13 +1,13 @@
 // Session in its own engine instance. A run is one synchronous call, so runs cannot overlap.
 
-import { coreErrors } from "../../core/common-errors.ts";
 import { byteView } from "../../core/bytes.ts";
+import { coreErrors } from "../../core/common-errors.ts";
 import { type EdgeTierError } from "../../core/errors.ts";
 import { type NamedTensors, type Tensor, typedArrays } from "../../core/tensor.ts";
-import { validateInputs } from "../validate-inputs.ts";
 import type { Session } from "../runtime.ts";
-import { fromOnnxType, toOnnxType } from "./onnx-datatypes.ts";
+import { validateInputs } from "../validate-inputs.ts";
 import type { Engine } from "./engine.ts";
+import { fromOnnxType, toOnnxType } from "./onnx-datatypes.ts";
 import type { WasmSessionHandle, SessionValue } from "./open-session.ts";
 import { callEngine, isEngineTrap } from "./traps.ts";
 

@@ -5,8 +5,8 @@
 // instance that failed, because it leaks, and one that exceeds the retained size. An image's header determines the
 // memory that decoding requires.
 
-import { taskErrors } from "../errors.ts";
 import { reasonOf } from "../../core/errors.ts";
+import { taskErrors } from "../errors.ts";
 import type { ImageCodec, ImageDecoder, Pixels } from "./image.ts";
 import { createJpegCodec } from "./jpeg-codec.ts";
 import { createPngCodec } from "./png-codec.ts";

@@ -1,7 +1,7 @@
 // Image preprocessor: decodes, rotates, composites on white, resizes and normalizes images for one graph.
 
-import { taskErrors } from "../errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
+import { taskErrors } from "../errors.ts";
 import type {
   Preprocessor,
   PreprocessorConfig,
@@ -9,8 +9,8 @@ import type {
   TaskInput,
 } from "../task.ts";
 import type { ImageDecoder, ImageInput, ImagePreprocessorConfig, Pixels } from "./image.ts";
-import { type CropBox, resizeBilinear } from "./resize-bilinear.ts";
 import { orientPixels } from "./oriented-pixels.ts";
+import { type CropBox, resizeBilinear } from "./resize-bilinear.ts";
 
 /** Name of an image graph's FP32 [batch, 3, height, width] input. */
 export const PIXELS_INPUT_NAME = "pixels";

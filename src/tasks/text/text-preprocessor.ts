@@ -1,10 +1,10 @@
 // Text preprocessors: convert a batch of texts to the padded tensors of one graph.
 
-import { taskErrors } from "../errors.ts";
 import * as z from "zod";
 import { formatZodIssues } from "../../core/config.ts";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
+import { taskErrors } from "../errors.ts";
 import type {
   RowPadding,
   Preprocessor,

@@ -1,8 +1,8 @@
 // WordPiece tokenizer: converts a text to ids with special tokens, by a `tokenizer.json` of Hugging Face's tokenizers.
 
-import { taskErrors } from "../errors.ts";
 import { Tokenizer } from "@huggingface/tokenizers";
 import * as z from "zod";
+import { taskErrors } from "../errors.ts";
 
 const componentSchema = z.looseObject({ type: z.string() }).nullable();
 

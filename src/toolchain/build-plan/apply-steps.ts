@@ -6,17 +6,17 @@ import { convertToFp16 } from "../fp16/convert-to-fp16.ts";
 import { dequantize } from "../fp16/dequantize.ts";
 import { type Model, parseModel, serializeModel } from "../onnx/model-file.ts";
 import { optimize } from "../passes/optimize.ts";
+import { measureShapes } from "../prune/measure-shapes.ts";
+import { planRatios } from "../prune/plan-ratios.ts";
 import { pruneChannels } from "../prune/prune-channels.ts";
 import { pruneByMagnitude } from "../prune/prune-magnitude.ts";
-import { planRatios } from "../prune/plan-ratios.ts";
 import {
   createChannelTarget,
   createMagnitudeTarget,
   measureSensitivity,
 } from "../prune/sensitivity.ts";
-import { measureShapes } from "../prune/measure-shapes.ts";
-import { createQuantizer, type QuantizeRequest } from "../quantize/quantizer.ts";
 import { searchFp32Layers, rankLayers } from "../quantize/layer-sensitivity.ts";
+import { createQuantizer, type QuantizeRequest } from "../quantize/quantizer.ts";
 import type { QuantizeStep, BuildStep } from "./build-plan.ts";
 
 export interface StepContext {

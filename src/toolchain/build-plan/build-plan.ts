@@ -1,13 +1,13 @@
 // Reads build.json of a model project: the candidates of each tier, their steps and their
 // acceptance bounds. The types follow from the schema.
 
-import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import { formatZodIssues } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { RISK_KINDS } from "../../registry/manifest.ts";
+import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { CALIBRATION_METHODS } from "../calibrate/fit-calibration.ts";
 import { RANGE_METHODS } from "../quantize/range-selection.ts";
 import { modernizeBuildPlan } from "./deprecated-steps.ts";

@@ -1,16 +1,17 @@
 // `edgetier model build`: builds and evaluates every tier of the plan, puts the chosen graphs into
 // the project and calibrates the cascade for them.
 
-import { publishingErrors } from "../../registry/publishing-errors.ts";
+import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
 import { type ClassificationProject, modelProjectSchema } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
+import { publishingErrors } from "../../registry/publishing-errors.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
 import { calibrateCascade } from "../calibrate/calibrate-cascade.ts";
 import { applyCascade } from "../calibrate/calibrate-project.ts";
 import { selectExitThreshold } from "../calibrate/exit-threshold.ts";
 import { fitTemperature, toLabeledLogits } from "../calibrate/logit-scaling.ts";
 import { encodeSamples, type EncodedSample } from "../evaluate/evaluation-set.ts";
+import type { LabeledSample } from "../evaluate/labeled-samples.ts";
 import {
   requireClassification,
   requireProjectFile,
@@ -19,9 +20,8 @@ import {
   type ProjectTier,
 } from "../evaluate/project-tier.ts";
 import type { Runner } from "../evaluate/runner.ts";
-import type { LabeledSample } from "../evaluate/labeled-samples.ts";
-import { parseModel } from "../onnx/model-file.ts";
 import { detectPrecision } from "../import/static-checks.ts";
+import { parseModel } from "../onnx/model-file.ts";
 import type { BuildPlan } from "./build-plan.ts";
 import { type BuildProgress, type BuiltTier, buildTier } from "./build-tier.ts";
 

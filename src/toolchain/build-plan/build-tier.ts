@@ -2,13 +2,13 @@
 
 import { reasonOf } from "../../core/errors.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import { scoreLogits, type EncodedSample, computeLogits } from "../evaluate/evaluation-set.ts";
 import {
   type CandidateGraph,
   evaluateCandidates,
   type CandidateEvaluation,
   type EvaluationProgress,
 } from "../evaluate/evaluate-candidates.ts";
+import { scoreLogits, type EncodedSample, computeLogits } from "../evaluate/evaluation-set.ts";
 import type { Runner } from "../evaluate/runner.ts";
 import { applySteps, type StepContext } from "./apply-steps.ts";
 import type { TierPlan } from "./build-plan.ts";

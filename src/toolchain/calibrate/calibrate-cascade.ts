@@ -1,10 +1,10 @@
 // Calibrates a cascade: fits the confidences on one part of the samples and selects exits for a
 // stated risk on the other.
 
-import { toolchainErrors } from "../errors.ts";
 import type { CalibrationParameters } from "../../cascade/calibration.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { RiskGuarantee } from "../../registry/manifest.ts";
+import { toolchainErrors } from "../errors.ts";
 import { seededRandom, shuffle } from "../seeded-random.ts";
 import {
   type RiskControlOptions,
@@ -21,13 +21,13 @@ import {
   crossValidateMethods,
 } from "./fit-calibration.ts";
 import { empiricalRisk } from "./p-values.ts";
-import { buildThresholdPath } from "./threshold-path.ts";
 import {
   type TierProfile,
   type ProfiledTier,
   type Thresholds,
   simulateCascade,
 } from "./simulate-cascade.ts";
+import { buildThresholdPath } from "./threshold-path.ts";
 
 export interface UncalibratedTier {
   readonly id: string;

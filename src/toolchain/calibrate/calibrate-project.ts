@@ -22,8 +22,8 @@ import {
   type CalibrateCascadeOptions,
   shuffleSplit,
 } from "./calibrate-cascade.ts";
-import type { RiskBound } from "./control-risk.ts";
 import { type CalibrationCurves, computeCalibrationCurves } from "./calibration-curves.ts";
+import type { RiskBound } from "./control-risk.ts";
 
 const REPORT_FILE = "artifacts/report.json";
 

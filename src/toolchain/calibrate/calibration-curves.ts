@@ -12,8 +12,8 @@ import type {
 import type { RiskControlOptions } from "./control-risk.ts";
 import { applyCalibration } from "./fit-calibration.ts";
 import { empiricalRisk, computeRiskPValue } from "./p-values.ts";
-import { buildThresholdPath } from "./threshold-path.ts";
 import { type ProfiledTier, type Thresholds, simulateCascade } from "./simulate-cascade.ts";
+import { buildThresholdPath } from "./threshold-path.ts";
 
 export interface ReliabilityBin {
   readonly samples: number;

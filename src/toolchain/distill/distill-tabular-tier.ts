@@ -2,12 +2,12 @@
 // which becomes a tier before it.
 
 import { coreErrors } from "../../core/common-errors.ts";
-import { publishingErrors } from "../../registry/publishing-errors.ts";
-import { toolchainErrors } from "../errors.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
 import type { ModelProject } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
+import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { parseLabelFile } from "../../tasks/labels.ts";
+import { toolchainErrors } from "../errors.ts";
 import { requireProjectFile } from "../evaluate/project-tier.ts";
 import {
   type DistillTabularOptions,

@@ -1,20 +1,20 @@
 // Distills a graph that takes rows of numbers into small graphs with the same input and output.
 
-import { toolchainErrors } from "../errors.ts";
-import { expectFloat32Tensor, type NamedTensors, type TensorSpec } from "../../core/tensor.ts";
 import { byteView } from "../../core/bytes.ts";
+import { expectFloat32Tensor, type NamedTensors, type TensorSpec } from "../../core/tensor.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
+import { toolchainErrors } from "../errors.ts";
 import { sha256HexSync } from "../sha256-sync.ts";
 import { softenLogits } from "./soften-logits.ts";
 import { createTabularStudent } from "./student.ts";
+import { queryTeacher, type Teacher } from "./teacher.ts";
 import {
   type OnDistillProgress,
   type DistilledStudents,
   type DistillOptions,
   trainStudents,
 } from "./train-students.ts";
-import { queryTeacher, type Teacher } from "./teacher.ts";
 
 export interface TabularSample {
   readonly row: Float32Array;

@@ -1,19 +1,20 @@
 // Distills a text tier into a student on hashed n-grams, which becomes a tier before it. Students
 // are evaluated in the runtime of the new tier, and the best INT8 student is chosen.
 
-import { toolchainErrors } from "../errors.ts";
 import { coreErrors } from "../../core/common-errors.ts";
+import type { ClassificationProject } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import { getTask } from "../../tasks/tasks.ts";
 import { argmax } from "../argmax.ts";
 import { selectExitThreshold } from "../calibrate/exit-threshold.ts";
-import type { ClassificationProject } from "../../registry/manifest.ts";
+import { toLabeledLogits } from "../calibrate/logit-scaling.ts";
+import { toolchainErrors } from "../errors.ts";
+import type { LabeledSample } from "../evaluate/labeled-samples.ts";
 import {
   requireClassification,
   readProjectLabels,
   type ProjectTier,
 } from "../evaluate/project-tier.ts";
-import type { LabeledSample } from "../evaluate/labeled-samples.ts";
 import {
   type DistilledTextStudents,
   type DistillTextOptions,
@@ -29,7 +30,6 @@ import {
 } from "./distilled-tier.ts";
 import { type TextStudentEvaluation, evaluateTextStudents } from "./evaluate-text-students.ts";
 import { findInsertPosition, type NewTierSpec } from "./insert-tier.ts";
-import { toLabeledLogits } from "../calibrate/logit-scaling.ts";
 import { queryTeacher } from "./teacher.ts";
 import { openTextTierAsTeacher, type TextTeacher } from "./text-teacher.ts";
 

@@ -1,13 +1,16 @@
 // Distills a text teacher into students on hashed n-grams.
 
+import type { NamedTensors } from "../../core/tensor.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { TextInput } from "../../tasks/task.ts";
 import { createNgramHasher, type HashedNgramsConfig } from "../../tasks/text/hashed-ngrams.ts";
-import type { NamedTensors } from "../../core/tensor.ts";
-import { findSimilarWords } from "./similar-words.ts";
 import { packBags } from "../train/embedding-bag.ts";
+import { augmentTexts, splitWords } from "./augment-texts.ts";
+import { findSimilarWords } from "./similar-words.ts";
 import { softenLogits } from "./soften-logits.ts";
 import { createTextStudent } from "./student.ts";
+import { queryTeacher, type QueryTeacherOptions } from "./teacher.ts";
+import type { TextTeacher } from "./text-teacher.ts";
 import {
   type OnDistillProgress,
   type DistilledStudents,
@@ -15,9 +18,6 @@ import {
   type StudentTraining,
   trainStudents,
 } from "./train-students.ts";
-import { queryTeacher, type QueryTeacherOptions } from "./teacher.ts";
-import type { TextTeacher } from "./text-teacher.ts";
-import { augmentTexts, splitWords } from "./augment-texts.ts";
 
 export interface TextSample {
   readonly text: string;

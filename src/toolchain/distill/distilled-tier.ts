@@ -1,8 +1,8 @@
 // Result of `edgetier model distill`: the new tier before its teacher, and the evaluation of the
 // students behind the choice.
 
-import { toolchainErrors } from "../errors.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
+import { toolchainErrors } from "../errors.ts";
 import type { CandidateGraph } from "../evaluate/evaluate-candidates.ts";
 import type { Runner } from "../evaluate/runner.ts";
 import { seededRandom } from "../seeded-random.ts";

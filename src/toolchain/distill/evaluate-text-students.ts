@@ -1,22 +1,22 @@
 // Evaluates text students and their teacher in the students' target runtime, on samples outside the
 // training set.
 
-import { computeClassificationMetrics } from "../evaluate/cascade-metrics.ts";
-import { encodeSamples, scoreLogits } from "../evaluate/evaluation-set.ts";
-import {
-  type CandidateGraph,
-  evaluateCandidates,
-  type EvaluationProgress,
-} from "../evaluate/evaluate-candidates.ts";
-import type { Runner } from "../evaluate/runner.ts";
-import type { LabeledSample } from "../evaluate/labeled-samples.ts";
-import { fitTemperature, type LabeledLogits, toLabeledLogits } from "../calibrate/logit-scaling.ts";
 import {
   type CalibrationParameters,
   LOGITS_OUTPUT,
   decodePredictions,
 } from "../../cascade/calibration.ts";
 import type { Preprocessor } from "../../tasks/task.ts";
+import { fitTemperature, type LabeledLogits, toLabeledLogits } from "../calibrate/logit-scaling.ts";
+import { computeClassificationMetrics } from "../evaluate/cascade-metrics.ts";
+import {
+  type CandidateGraph,
+  evaluateCandidates,
+  type EvaluationProgress,
+} from "../evaluate/evaluate-candidates.ts";
+import { encodeSamples, scoreLogits } from "../evaluate/evaluation-set.ts";
+import type { LabeledSample } from "../evaluate/labeled-samples.ts";
+import type { Runner } from "../evaluate/runner.ts";
 import { fitOutOfScope } from "./fit-out-of-scope.ts";
 
 export interface TextStudentEvaluation {

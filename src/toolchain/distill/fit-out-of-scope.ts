@@ -2,9 +2,9 @@
 // discriminating score, and the threshold at which the accuracy loss reaches its limit. The
 // manifest defines the scores (cascade/calibration.ts).
 
+import { type CalibrationParameters, softmax } from "../../cascade/calibration.ts";
 import { argmax } from "../argmax.ts";
 import { type LabeledLogits, roundTo6Significant } from "../calibrate/logit-scaling.ts";
-import { type CalibrationParameters, softmax } from "../../cascade/calibration.ts";
 
 type OutOfScopeRule = NonNullable<CalibrationParameters["outOfScope"]>;
 type ScoreKind = "maxProbability" | "maxLogit" | "energy";

@@ -1,12 +1,12 @@
 // Inserts a new tier into a project, before its teacher or in place of the tier with the same name.
 
-import { coreErrors } from "../../core/common-errors.ts";
-import { toolchainErrors } from "../errors.ts";
-import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { coreErrors } from "../../core/common-errors.ts";
 import { formatZodIssues } from "../../core/config.ts";
 import { type ModelProject, modelProjectSchema } from "../../registry/manifest.ts";
+import { publishingErrors } from "../../registry/publishing-errors.ts";
+import { toolchainErrors } from "../errors.ts";
 import { PROJECT_FILE } from "../project.ts";
 import { writeFileAtomic } from "../write-file-atomic.ts";
 

@@ -7,8 +7,8 @@ import { collectHistograms, selectRanges } from "../quantize/activation-ranges.t
 import type { InputSamples } from "../quantize/capture-activations.ts";
 import { quantizeStatic, type ActivationRanges } from "../quantize/static-quantization.ts";
 import type { TrainTargets } from "../train/train-network.ts";
-import type { Student, StudentTrainOptions } from "./student.ts";
 import { layerInputNames } from "./student-graph.ts";
+import type { Student, StudentTrainOptions } from "./student.ts";
 
 /**
  * Selects the activation ranges with the least squared error.

@@ -1,6 +1,5 @@
 // Reads training samples: texts or rows of numbers, with or without labels.
 
-import { toolchainErrors } from "../errors.ts";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
@@ -8,9 +7,10 @@ import { formatZodIssues } from "../../core/config.ts";
 import { asEdgeTierError, EdgeTierError, reasonOf } from "../../core/errors.ts";
 import type { InputLimits } from "../../tasks/task.ts";
 import { parseTextInput, decodeTextInput } from "../../tasks/text/text-input.ts";
+import { toolchainErrors } from "../errors.ts";
 import { readNpySamples } from "../quantize/npy-samples.ts";
-import type { TextSample } from "./distill-text.ts";
 import type { TabularSample } from "./distill-tabular.ts";
+import type { TextSample } from "./distill-text.ts";
 
 const TEXT_FORMATS =
   'a file with one {"text"} or {"text", "label"} on each line, or a folder with one text in each file';

@@ -1,8 +1,8 @@
 // Builds the FP32 ONNX graphs of students, in a form that src/toolchain/quantize can quantize
 // entirely.
 
-import { makeIntAttribute } from "../onnx/nodes.ts";
 import type { Model } from "../onnx/model-file.ts";
+import { makeIntAttribute } from "../onnx/nodes.ts";
 import type { DenseLayer } from "../train/dense-layers.ts";
 import type { Standardization } from "../train/standardize.ts";
 import { GraphBuilder, type TensorInfo } from "./graph-builder.ts";

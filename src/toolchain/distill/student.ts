@@ -1,14 +1,14 @@
 // Student: dense layers behind an input layer for texts or tables. It can be trained, exported as a
 // graph, and fine-tuned with the rounding of INT8.
 
+import type { Model } from "../onnx/model-file.ts";
 import { seededRandom } from "../seeded-random.ts";
+import { type DenseLayer, initDenseLayers } from "../train/dense-layers.ts";
 import { type FeatureBags, createEmbeddingBag, randomEmbeddings } from "../train/embedding-bag.ts";
 import type { ActivationRange } from "../train/gradient-step.ts";
 import { createFixedInputLayer, type InputLayer } from "../train/input-layer.ts";
-import { type DenseLayer, initDenseLayers } from "../train/dense-layers.ts";
 import { type Standardization, standardize, fitStandardization } from "../train/standardize.ts";
 import { type TrainTargets, trainNetwork, type TrainOptions } from "../train/train-network.ts";
-import type { Model } from "../onnx/model-file.ts";
 import { buildEmbeddingBagGraph, buildTabularGraph } from "./student-graph.ts";
 
 export interface StudentTrainOptions extends Omit<TrainOptions, "activationRanges"> {

@@ -1,7 +1,7 @@
 // Teacher for texts: runs the preprocessor and graph of a project's tier in onnxruntime-node.
 
-import { coreErrors } from "../../core/common-errors.ts";
 import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
+import { coreErrors } from "../../core/common-errors.ts";
 import { expectFloat32Tensor } from "../../core/tensor.ts";
 import type { ClassificationProject } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
@@ -9,7 +9,6 @@ import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import type { PreprocessorConfig, TaskInput } from "../../tasks/task.ts";
 import { getTask } from "../../tasks/tasks.ts";
 import { tokenizerJsonSchema } from "../../tasks/text/wordpiece.ts";
-import { sha256HexSync } from "../sha256-sync.ts";
 import {
   requireProjectFile,
   readProjectLabels,
@@ -17,6 +16,7 @@ import {
   createTierPreprocessor,
   type ProjectTier,
 } from "../evaluate/project-tier.ts";
+import { sha256HexSync } from "../sha256-sync.ts";
 import type { Teacher } from "./teacher.ts";
 
 export interface TextTeacher extends Teacher<TaskInput> {

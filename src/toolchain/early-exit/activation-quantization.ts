@@ -5,17 +5,17 @@ import type { NamedTensors } from "../../core/tensor.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { readFloatConstant, readConstantTensor } from "../onnx/constants.ts";
 import { producerOf, soleConsumerOf } from "../onnx/graph-queries.ts";
-import { isOnnxOp } from "../onnx/nodes.ts";
 import type { Model } from "../onnx/model-file.ts";
+import { isOnnxOp } from "../onnx/nodes.ts";
 import { elementTypeOf, readIntegers } from "../onnx/tensor-data.ts";
 import { type Value, type ValueTable, buildValueTable } from "../onnx/value-table.ts";
-import { selectRange } from "../quantize/range-selection.ts";
-import { Histogram } from "../quantize/histogram.ts";
 import { captureActivations } from "../quantize/capture-activations.ts";
+import { Histogram } from "../quantize/histogram.ts";
 import {
   type QuantizationParams,
   computeQuantizationParams,
 } from "../quantize/quantization-scheme.ts";
+import { selectRange } from "../quantize/range-selection.ts";
 
 /** @returns parameters by value name @throws session_failed */
 export async function chooseActivationQuantization(

@@ -5,7 +5,9 @@ import { coreErrors } from "../../core/common-errors.ts";
 import type { ClassificationProject } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import { encodeSamples, type EncodedSample, computeLogits } from "../evaluate/evaluation-set.ts";
+import type { LabeledSample } from "../evaluate/labeled-samples.ts";
 import {
   requireProjectFile,
   readProjectLabels,
@@ -13,19 +15,17 @@ import {
   type ProjectTier,
 } from "../evaluate/project-tier.ts";
 import type { Runner } from "../evaluate/runner.ts";
-import type { LabeledSample } from "../evaluate/labeled-samples.ts";
 import { type Model, parseModel } from "../onnx/model-file.ts";
-import { getTask } from "../../tasks/tasks.ts";
 import { chooseActivationQuantization } from "./activation-quantization.ts";
-import { type CutPoint, findCuts } from "./find-cuts.ts";
 import { evaluateStages, type StageEvaluation, type StagedGraphs } from "./evaluate-stages.ts";
-import { trainHeads, type TrainHeadsOptions } from "./train-heads.ts";
+import { type CutPoint, findCuts } from "./find-cuts.ts";
 import {
   type ActivationQuantization,
   type ExitHead,
   buildFirstStage,
   buildSecondStage,
 } from "./stages.ts";
+import { trainHeads, type TrainHeadsOptions } from "./train-heads.ts";
 
 export interface CreateExitsOptions {
   readonly runners: Readonly<Record<"edge" | "region", Runner>>;

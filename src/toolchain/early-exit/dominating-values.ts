@@ -6,11 +6,11 @@
 
 import { readConstantTensor } from "../onnx/constants.ts";
 import { extractSubgraph } from "../onnx/extract-subgraph.ts";
-import type { Model } from "../onnx/model-file.ts";
-import { sortTopologically } from "../onnx/topological-sort.ts";
-import type { NodeProto } from "../onnx/proto/onnx_pb.js";
-import { type Value, type ValueTable, buildValueTable } from "../onnx/value-table.ts";
 import { subgraphsOf, traverseGraphs } from "../onnx/graph-traversal.ts";
+import type { Model } from "../onnx/model-file.ts";
+import type { NodeProto } from "../onnx/proto/onnx_pb.js";
+import { sortTopologically } from "../onnx/topological-sort.ts";
+import { type Value, type ValueTable, buildValueTable } from "../onnx/value-table.ts";
 
 const MAC_OPERATORS = /Conv|MatMul|Gemm|Attention|Einsum|LSTM|GRU|RNN/;
 

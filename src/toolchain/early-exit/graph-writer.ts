@@ -8,8 +8,8 @@ import type { Model } from "../onnx/model-file.ts";
 import { makeNode, type NodeSpec } from "../onnx/nodes.ts";
 import { type ValueInfoProto, ValueInfoProtoSchema } from "../onnx/proto/onnx_pb.js";
 import { renameValue } from "../onnx/rename-value.ts";
-import { toDataType, type ElementType, makeTensor } from "../onnx/tensor-data.ts";
 import { elementTypeOfDatatype } from "../onnx/tensor-conversion.ts";
+import { toDataType, type ElementType, makeTensor } from "../onnx/tensor-data.ts";
 import { buildValueTable } from "../onnx/value-table.ts";
 
 export interface GraphWriter {

@@ -2,8 +2,8 @@
 // over a grid of regions and the maximum over all of it. A text is reduced to the mean over its tokens, without padding if the
 // graph has a mask. A row stays unchanged.
 
-import { makeIntAttribute, makeIntsAttribute } from "../onnx/nodes.ts";
 import type { Model } from "../onnx/model-file.ts";
+import { makeIntAttribute, makeIntsAttribute } from "../onnx/nodes.ts";
 import { type GraphWriter, opsetVersion } from "./graph-writer.ts";
 
 /** Input name that tokenizers use for the mask. */

@@ -1,14 +1,14 @@
 // Stages: builds the two halves of a cut graph. The first stage answers with an exit head and returns the value at the cut in
 // 8 bits. The second stage takes that value and returns the whole graph's outputs.
 
-import { onnxErrors } from "../onnx/errors.ts";
 import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
+import { onnxErrors } from "../onnx/errors.ts";
 import { extractSubgraph } from "../onnx/extract-subgraph.ts";
 import { type Model, parseModel, serializeModel } from "../onnx/model-file.ts";
 import { makeNode } from "../onnx/nodes.ts";
 import type { QuantizationParams } from "../quantize/quantization-scheme.ts";
-import { findQuantizedValue } from "./activation-quantization.ts";
 import type { DenseLayer } from "../train/dense-layers.ts";
+import { findQuantizedValue } from "./activation-quantization.ts";
 import {
   releaseName,
   type GraphWriter,

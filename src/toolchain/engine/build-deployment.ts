@@ -9,14 +9,11 @@ import { SNAPSHOT_FORMAT } from "../../runtime/wasm/snapshot-format.ts";
 import type { StrippedFunction } from "../../runtime/wasm/traps.ts";
 import type { DeploymentConfig } from "../deployment-config.ts";
 import { sha256HexSync } from "../sha256-sync.ts";
-import { stripToModels, type SnapshottedGraph, type StripOutcome } from "./strip-to-models.ts";
 import {
   isDeploymentComplete,
   readEngineReport,
   writeDeploymentFolder,
 } from "./deployment-folder.ts";
-import type { StrippedEngine } from "./strip-to-budget.ts";
-import { type PreparedEngine, prepareEngine } from "./prepare-engine.ts";
 import type { EngineReport } from "./engine-report.ts";
 import {
   type EdgeGraph,
@@ -24,6 +21,9 @@ import {
   createSnapshots,
   type SnapshotFailure,
 } from "./graph-snapshots.ts";
+import { type PreparedEngine, prepareEngine } from "./prepare-engine.ts";
+import type { StrippedEngine } from "./strip-to-budget.ts";
+import { stripToModels, type SnapshottedGraph, type StripOutcome } from "./strip-to-models.ts";
 
 /** Raise it if a change of this code gives another deployment for the same inputs. */
 const RECIPE_VERSION = 5;

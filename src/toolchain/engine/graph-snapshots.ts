@@ -17,10 +17,10 @@ import {
 import { sha256HexSync } from "../sha256-sync.ts";
 import { writeFileAtomic } from "../write-file-atomic.ts";
 import { instrumentFunctions } from "./instrument-functions.ts";
-import { createProfilingInputs, createWarmUpInputs } from "./synthetic-inputs.ts";
-import { encodeWasmModule, parseWasmModule } from "./wasm-module.ts";
 import type { EngineProfile } from "./sandbox/messages.ts";
 import { openSandbox, type Sandbox } from "./sandbox/sandbox.ts";
+import { createProfilingInputs, createWarmUpInputs } from "./synthetic-inputs.ts";
+import { encodeWasmModule, parseWasmModule } from "./wasm-module.ts";
 
 /** Raise it if a change of this code gives other snapshots or profiles for the same engine and graph. */
 const RECIPE_VERSION = 3;

@@ -1,7 +1,6 @@
 // Prepares the full engine from onnxruntime-web: the WebAssembly with a non-shared memory, and glue that runs in workerd.
 // The result lies under dist/engine and is rebuilt when its sources change.
 
-import { processErrors } from "../../core/process-errors.ts";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -9,6 +8,7 @@ import { gzipSync } from "node:zlib";
 import { transform } from "esbuild";
 import * as z from "zod";
 import { reasonOf } from "../../core/errors.ts";
+import { processErrors } from "../../core/process-errors.ts";
 import { sha256HexSync } from "../sha256-sync.ts";
 import { encodeWasmModule, parseWasmModule } from "./wasm-module.ts";
 

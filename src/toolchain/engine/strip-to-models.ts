@@ -6,12 +6,12 @@ import { join } from "node:path";
 import { reasonOf } from "../../core/errors.ts";
 import type { StrippedFunction } from "../../runtime/wasm/traps.ts";
 import type { DeploymentConfig } from "../deployment-config.ts";
-import { stripToBudget, type StrippedEngine } from "./strip-to-budget.ts";
 import type { EngineReport, KeptFunctionReport } from "./engine-report.ts";
-import { createValidationInputs } from "./synthetic-inputs.ts";
 import type { EdgeGraph, GraphSnapshot } from "./graph-snapshots.ts";
-import { parseWasmModule, type WasmModule } from "./wasm-module.ts";
 import { openSandbox } from "./sandbox/sandbox.ts";
+import { stripToBudget, type StrippedEngine } from "./strip-to-budget.ts";
+import { createValidationInputs } from "./synthetic-inputs.ts";
+import { parseWasmModule, type WasmModule } from "./wasm-module.ts";
 
 /** Each round keeps, in addition, the functions that the previous one missed. */
 const MAX_VALIDATION_ROUNDS = 4;

@@ -1,7 +1,6 @@
 // Evaluates a model project on labeled samples: every tier answers every sample, one at a time, in the runtime that would
 // serve it.
 
-import { toolchainErrors } from "../errors.ts";
 import {
   type TierPrediction,
   decodePredictions,
@@ -10,12 +9,13 @@ import {
 import { shouldExit } from "../../cascade/early-exit.ts";
 import type { ClassificationProject } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
-import { type TierRun, runTier, selectTimedSamples } from "./run-tier.ts";
+import { toolchainErrors } from "../errors.ts";
 import { type CascadeMetrics, computeCascadeMetrics, type TierAnswers } from "./cascade-metrics.ts";
 import { type ConfusionMatrix, computeConfusionMatrix } from "./confusion-matrix.ts";
-import { readProjectLabels, type ProjectTier } from "./project-tier.ts";
-import type { Runner } from "./runner.ts";
 import type { LabeledSample } from "./labeled-samples.ts";
+import { readProjectLabels, type ProjectTier } from "./project-tier.ts";
+import { type TierRun, runTier, selectTimedSamples } from "./run-tier.ts";
+import type { Runner } from "./runner.ts";
 import { type LatencyPercentiles, computePercentiles, type SloResult, checkSlo } from "./slo.ts";
 
 export interface Evaluation extends CascadeMetrics {

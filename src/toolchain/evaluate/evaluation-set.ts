@@ -1,13 +1,13 @@
 // Evaluation set: samples as a tier's input tensors, one row each, with their right labels. A tier's candidates are scored
 // on it.
 
-import { coreErrors } from "../../core/common-errors.ts";
 import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
+import { coreErrors } from "../../core/common-errors.ts";
 import { expectFloat32Tensor, type NamedTensors } from "../../core/tensor.ts";
 import type { Preprocessor } from "../../tasks/task.ts";
 import { argmax } from "../argmax.ts";
-import type { RunnerSession } from "./runner.ts";
 import type { LabeledSample } from "./labeled-samples.ts";
+import type { RunnerSession } from "./runner.ts";
 
 export interface EncodedSample {
   readonly inputs: NamedTensors;

@@ -1,13 +1,13 @@
 // Labeled samples: reads the samples that models are evaluated on, from JSON lines or from a folder with one subfolder
 // per label.
 
-import { toolchainErrors } from "../errors.ts";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import { formatZodIssues } from "../../core/config.ts";
 import { asEdgeTierError, reasonOf } from "../../core/errors.ts";
 import type { InputLimits, Task, TaskInput } from "../../tasks/task.ts";
+import { toolchainErrors } from "../errors.ts";
 import { seededRandom, shuffle } from "../seeded-random.ts";
 
 export interface LabeledSample {

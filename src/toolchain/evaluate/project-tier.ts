@@ -1,18 +1,18 @@
 // Project tiers: reads a model project's files and labels, and creates the preprocessors of its tiers, for evaluations.
 
-import { toolchainErrors } from "../errors.ts";
-import { publishingErrors } from "../../registry/publishing-errors.ts";
 import {
   type ClassificationProject,
   isClassificationProject,
   type ModelProject,
 } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
+import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { createLazyImageCodecs } from "../../runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../tasks/image/image-decoder.ts";
 import { parseLabelFile } from "../../tasks/labels.ts";
 import type { Preprocessor, PreprocessorConfig } from "../../tasks/task.ts";
 import { getTask } from "../../tasks/tasks.ts";
+import { toolchainErrors } from "../errors.ts";
 
 /** Same decoder as in a region (region/server/shared-image-decoder.ts). */
 const imageDecoder = createImageDecoder({

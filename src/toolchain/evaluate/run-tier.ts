@@ -4,6 +4,7 @@ import { type TierPrediction, decodePredictions } from "../../cascade/calibratio
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { ClassificationProject } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
+import type { LabeledSample } from "./labeled-samples.ts";
 import { createLatencyMeter } from "./latency.ts";
 import {
   requireProjectFile,
@@ -12,7 +13,6 @@ import {
   type ProjectTier,
 } from "./project-tier.ts";
 import type { Runner } from "./runner.ts";
-import type { LabeledSample } from "./labeled-samples.ts";
 
 export interface TierRun {
   /** Outputs of the graph, one per sample. */

@@ -1,7 +1,6 @@
 // Device export: writes a model project's edge tiers for an app. The export has graphs in ONNX Runtime's format and the
 // files that turn their outputs into answers.
 
-import { toolchainErrors } from "../errors.ts";
 import { basename } from "node:path";
 import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
 import { sha256Hex } from "../../core/hash.ts";
@@ -18,6 +17,7 @@ import {
   type ModelProject,
 } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
+import { toolchainErrors } from "../errors.ts";
 import { type ProjectTier, requireProjectFile } from "../evaluate/project-tier.ts";
 import {
   measureLargestDifference,

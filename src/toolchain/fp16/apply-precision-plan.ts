@@ -3,6 +3,7 @@
 
 import { readConstantTensor } from "../onnx/constants.ts";
 import { UniqueNames, NodeChanges, redirectUse, renameAtOrigin } from "../onnx/graph-edits.ts";
+import { traverseGraphs } from "../onnx/graph-traversal.ts";
 import type { Model } from "../onnx/model-file.ts";
 import {
   findAttribute,
@@ -13,12 +14,11 @@ import {
   setAttribute,
   makeTensorAttribute,
 } from "../onnx/nodes.ts";
-import { removeRedundantCasts } from "../onnx/redundant-casts.ts";
 import type { GraphProto, NodeProto, TensorProto, ValueInfoProto } from "../onnx/proto/onnx_pb.js";
+import { removeRedundantCasts } from "../onnx/redundant-casts.ts";
 import { toDataType, readFloats, makeTensor, replaceTensorData } from "../onnx/tensor-data.ts";
 import { TYPE_ATTRIBUTES } from "../onnx/type-inference.ts";
 import type { Use, Value, ValueTable } from "../onnx/value-table.ts";
-import { traverseGraphs } from "../onnx/graph-traversal.ts";
 import { float16Bytes, encodeFloat16 } from "./float16.ts";
 import { type PrecisionPlan, type Precision, TYPE_SETTING_OPS } from "./precision-plan.ts";
 

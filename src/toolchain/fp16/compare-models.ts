@@ -1,16 +1,16 @@
 // Compares the outputs of a converted graph with those of the original, on the same seeded inputs.
 // Every result is rounded to FP16, as on a GPU.
 
-import { toolchainErrors } from "../errors.ts";
 import { reasonOf } from "../../core/errors.ts";
 import type { NamedTensors, Tensor, TensorSpec } from "../../core/tensor.ts";
 import type { Runtime, Session } from "../../runtime/runtime.ts";
 import { createWarmUpInputs } from "../engine/synthetic-inputs.ts";
-import { seededRandom } from "../seeded-random.ts";
+import { toolchainErrors } from "../errors.ts";
 import { parseModel } from "../onnx/model-file.ts";
-import { DifferenceAccumulator, type OutputDifference } from "./output-difference.ts";
-import { encodeFloat16 } from "./float16.ts";
+import { seededRandom } from "../seeded-random.ts";
 import { supportsSequences, emulateFp16Rounding } from "./emulate-rounding.ts";
+import { encodeFloat16 } from "./float16.ts";
+import { DifferenceAccumulator, type OutputDifference } from "./output-difference.ts";
 
 export interface ModelComparison {
   /**

@@ -7,8 +7,8 @@ import { displayNameOf } from "../onnx/nodes.ts";
 import { opsetsOf } from "../onnx/operators/signatures.ts";
 import { sortTopologically } from "../onnx/topological-sort.ts";
 import { type Value, buildValueTable } from "../onnx/value-table.ts";
-import { planPrecisions } from "./precision-plan.ts";
 import { applyPrecisionPlan, type RoundedConstant } from "./apply-precision-plan.ts";
+import { planPrecisions } from "./precision-plan.ts";
 
 export interface Fp16Options {
   /** Operators, or names of nodes, that remain in FP32. */

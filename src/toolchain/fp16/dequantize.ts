@@ -8,15 +8,15 @@
 
 import { readFloatConstant, readConstantTensor } from "../onnx/constants.ts";
 import { UniqueNames, NodeChanges, redirectUse } from "../onnx/graph-edits.ts";
+import { traverseGraphs } from "../onnx/graph-traversal.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { findAttribute, isOnnxOp, makeNode } from "../onnx/nodes.ts";
 import { opsetsOf } from "../onnx/operators/signatures.ts";
 import type { NodeProto, TensorProto } from "../onnx/proto/onnx_pb.js";
-import { sortTopologically } from "../onnx/topological-sort.ts";
 import { readIntegers, makeTensor } from "../onnx/tensor-data.ts";
+import { sortTopologically } from "../onnx/topological-sort.ts";
 import type { ValueType } from "../onnx/type-inference.ts";
 import { type Value, type ValueTable, buildValueTable } from "../onnx/value-table.ts";
-import { traverseGraphs } from "../onnx/graph-traversal.ts";
 import { expandQLinear } from "./expand-qlinear.ts";
 
 export interface DequantizeReport {

@@ -2,19 +2,19 @@
 // each use may require one. A mismatch later becomes a Cast, or a second copy of a constant.
 
 import { readFloatConstant, readConstantTensor } from "../onnx/constants.ts";
+import { subgraphsOf, traverseGraphs } from "../onnx/graph-traversal.ts";
 import { domainOf, isOnnxOp } from "../onnx/nodes.ts";
-import type { GraphProto, NodeProto } from "../onnx/proto/onnx_pb.js";
 import {
   type Operand,
   type Signature,
   findSignature,
   type Opsets,
 } from "../onnx/operators/signatures.ts";
+import type { GraphProto, NodeProto } from "../onnx/proto/onnx_pb.js";
 import { isTensorType } from "../onnx/type-inference.ts";
 import type { Use, Value, ValueTable } from "../onnx/value-table.ts";
-import { subgraphsOf, traverseGraphs } from "../onnx/graph-traversal.ts";
-import { findFp32Reason, VARIANCE_REASON, findVarianceNodes } from "./fp32-operators.ts";
 import { isNormalFloat16 } from "./float16.ts";
+import { findFp32Reason, VARIANCE_REASON, findVarianceNodes } from "./fp32-operators.ts";
 
 export type Precision = "float" | "float16";
 

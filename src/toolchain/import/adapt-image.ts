@@ -1,9 +1,9 @@
 // Adapts an image graph's input to the image preprocessor: `pixels`, FP32 [batch, 3, height,
 // width].
 
+import { PIXELS_INPUT_NAME } from "../../tasks/image/image-preprocessor.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { toDataType } from "../onnx/tensor-data.ts";
-import { PIXELS_INPUT_NAME } from "../../tasks/image/image-preprocessor.ts";
 import { readDeclaredDims, elemTypeOf, renameInput, convertInputToNchw } from "./adapt-inputs.ts";
 import type { ImportProblem } from "./import-problem.ts";
 

@@ -12,9 +12,9 @@ import {
   type EmbeddingOutputOptions,
   type EmbeddingOutput,
 } from "./embedding-output.ts";
-import { readLabelMetadata } from "./label-metadata.ts";
 import { exposeLogits } from "./expose-logits.ts";
 import type { ImportProblem } from "./import-problem.ts";
+import { readLabelMetadata } from "./label-metadata.ts";
 
 export const IMPORTABLE_TASKS = [
   "text-classification",

@@ -1,7 +1,6 @@
 // Imports an ONNX model as a model project. The model is checked, adapted to its task and tried in
 // the runtimes that would serve it. The project describes the result and can be published.
 
-import { importErrors } from "./errors.ts";
 import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
 import { EdgeTierError } from "../../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
@@ -10,10 +9,11 @@ import type { Runner } from "../evaluate/runner.ts";
 import { type Model, serializeModel } from "../onnx/model-file.ts";
 import { isNotComparableError } from "../passes/verify-outputs.ts";
 import { type AdaptedModel, adaptToTask, type TaskOptions } from "./adapt-to-task.ts";
-import { findSizeProblems } from "./input-size-limits.ts";
 import { createModelProject } from "./create-model-project.ts";
-import { findOperatorProblems, detectPrecision, findNonFiniteWeights } from "./static-checks.ts";
+import { importErrors } from "./errors.ts";
 import type { ImportProblem } from "./import-problem.ts";
+import { findSizeProblems } from "./input-size-limits.ts";
+import { findOperatorProblems, detectPrecision, findNonFiniteWeights } from "./static-checks.ts";
 import {
   findEdgeProblem,
   findBatchProblem,

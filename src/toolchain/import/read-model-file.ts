@@ -4,8 +4,6 @@
 // are those of onnx's own security notes
 // (https://onnx.ai/onnx/repo-docs/ExternalDataSecurity.html).
 
-import { importErrors } from "./errors.ts";
-import { onnxErrors } from "../onnx/errors.ts";
 import {
   closeSync,
   constants,
@@ -18,6 +16,7 @@ import {
 import { open } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join } from "node:path";
 import { reasonOf } from "../../core/errors.ts";
+import { onnxErrors } from "../onnx/errors.ts";
 import {
   externalDataLocation,
   type Model,
@@ -26,6 +25,7 @@ import {
 } from "../onnx/model-file.ts";
 import type { TensorProto } from "../onnx/proto/onnx_pb.js";
 import { byteSizeOf } from "../onnx/tensor-data.ts";
+import { importErrors } from "./errors.ts";
 
 /** Size limit of a model with its data. It is also the limit of artifacts and of protobuf files. */
 export const MAX_MODEL_BYTES = 2_147_483_647;

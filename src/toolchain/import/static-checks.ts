@@ -1,13 +1,13 @@
 // Checks a model without running it: its operators must be known, and its weights finite.
 
 import { decodeFloat16 } from "../fp16/float16.ts";
+import { traverseGraphs, tensorsOfGraph } from "../onnx/graph-traversal.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { domainOf, isOnnxOp } from "../onnx/nodes.ts";
 import { opsetsOf, findSignature } from "../onnx/operators/signatures.ts";
 import type { NodeProto } from "../onnx/proto/onnx_pb.js";
-import { toDataType } from "../onnx/tensor-data.ts";
 import { toTensor } from "../onnx/tensor-conversion.ts";
-import { traverseGraphs, tensorsOfGraph } from "../onnx/graph-traversal.ts";
+import { toDataType } from "../onnx/tensor-data.ts";
 import type { ImportProblem } from "./import-problem.ts";
 
 /**

@@ -2,7 +2,6 @@
 // Protocol; the folder follows the layout of ONNX's own test data (test_data_set_0/input_0.pb),
 // including its outputs.
 
-import { importErrors } from "./errors.ts";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { fromBinary } from "@bufbuild/protobuf";
@@ -17,8 +16,9 @@ import {
   typedArrays,
 } from "../../core/tensor.ts";
 import { TensorProtoSchema } from "../onnx/proto/onnx_pb.js";
-import { findDataProblem } from "../onnx/tensor-data.ts";
 import { toTensor } from "../onnx/tensor-conversion.ts";
+import { findDataProblem } from "../onnx/tensor-data.ts";
+import { importErrors } from "./errors.ts";
 
 export interface TensorSample {
   readonly inputs: NamedTensors;

@@ -1,12 +1,12 @@
 // Writes a model project into a folder. model.json is written last, so that a project is never
 // incomplete.
 
-import { importErrors } from "./errors.ts";
 import { mkdir, rename, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { reasonOf } from "../../core/errors.ts";
 import type { ModelProject } from "../../registry/manifest.ts";
 import { PROJECT_FILE, readProject } from "../project.ts";
+import { importErrors } from "./errors.ts";
 
 /**
  * @throws project_exists unless it may be replaced, project_not_written, invalid_project if the

@@ -1,6 +1,6 @@
 // Defines the errors of reading and cutting ONNX graphs.
 
-import { shown, errorFactory, type ErrorTable } from "../../core/errors.ts";
+import { formatValue, errorFactory, type ErrorTable } from "../../core/errors.ts";
 
 /** Status and remedy of each code that this module owns. */
 export const onnxErrorTable = {
@@ -30,17 +30,17 @@ export const onnxErrors = {
   externalData: (tensor: string, location: string) =>
     makeError(
       "external_data",
-      `The data of tensor ${shown(tensor)} is in a separate file, ${shown(location)}.`,
+      `The data of tensor ${formatValue(tensor)} is in a separate file, ${formatValue(location)}.`,
     ),
   externalDataRejected: (tensor: string, location: string, reason: string) =>
     makeError(
       "external_data",
-      `The data of tensor ${shown(tensor)} is in ${shown(location)}, which ${reason}.`,
+      `The data of tensor ${formatValue(tensor)} is in ${formatValue(location)}, which ${reason}.`,
       {
         remedy:
           "Put the complete file into the model's folder and reference it by a relative path. Or save the model as a single file, in Python: onnx.save(onnx.load(path), path).",
       },
     ),
   notCuttable: (value: string, reason: string) =>
-    makeError("not_cuttable", `The graph cannot be cut at ${shown(value)}: ${reason}.`),
+    makeError("not_cuttable", `The graph cannot be cut at ${formatValue(value)}: ${reason}.`),
 } as const;

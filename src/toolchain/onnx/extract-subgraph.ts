@@ -1,7 +1,8 @@
 // Extracts a part of a model as a separate model.
 
-import { onnxErrors } from "./errors.ts";
 import { create } from "@bufbuild/protobuf";
+import { onnxErrors } from "./errors.ts";
+import { subgraphsOf, traverseGraphs } from "./graph-traversal.ts";
 import type { Model } from "./model-file.ts";
 import {
   type GraphProto,
@@ -15,7 +16,6 @@ import { inferRanks } from "./rank-inference.ts";
 import { toDataType } from "./tensor-data.ts";
 import { isTensorType } from "./type-inference.ts";
 import { type Value, type ValueTable, buildValueTable } from "./value-table.ts";
-import { subgraphsOf, traverseGraphs } from "./graph-traversal.ts";
 
 export interface SubgraphBounds {
   /**

@@ -1,9 +1,9 @@
 // Edits graphs: unique names, redirected uses, inserted and removed nodes.
 
+import { traverseGraphs } from "./graph-traversal.ts";
 import type { Model } from "./model-file.ts";
 import type { GraphProto, NodeProto } from "./proto/onnx_pb.js";
 import type { Use, Value } from "./value-table.ts";
-import { traverseGraphs } from "./graph-traversal.ts";
 
 /** Reserves names that no node, value or initializer of the model uses. */
 export class UniqueNames {

@@ -1,8 +1,8 @@
 // Adds initializers, and turns initializers that callers may override into constants.
 
+import { traverseGraphs } from "./graph-traversal.ts";
 import type { Model } from "./model-file.ts";
 import type { GraphProto, TensorProto } from "./proto/onnx_pb.js";
-import { traverseGraphs } from "./graph-traversal.ts";
 
 /** First version of the ONNX format in which an initializer need not also be an input. */
 const MIN_IR_VERSION = 4n;

@@ -1,9 +1,10 @@
 // Reads and writes ONNX files: bytes to a model (the generated ModelProto) and back. Fields that
 // the schema does not know survive the round trip.
 
-import { onnxErrors } from "./errors.ts";
 import { clearField, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { reasonOf } from "../../core/errors.ts";
+import { onnxErrors } from "./errors.ts";
+import { traverseGraphs, tensorsOfGraph, tensorsOfNodes } from "./graph-traversal.ts";
 import {
   type GraphProto,
   type ModelProto,
@@ -13,7 +14,6 @@ import {
   TensorProtoSchema,
 } from "./proto/onnx_pb.js";
 import { findDataProblem } from "./tensor-data.ts";
-import { traverseGraphs, tensorsOfGraph, tensorsOfNodes } from "./graph-traversal.ts";
 
 /**
  * A validated model: it has a graph and operator versions, and each tensor's data is present and

@@ -1,10 +1,10 @@
 // Infers the ranks of values (their numbers of dimensions), without running the graph.
 
 import { readConstantTensor } from "./constants.ts";
+import { traverseGraphs } from "./graph-traversal.ts";
 import type { Model } from "./model-file.ts";
 import { isOnnxOp } from "./nodes.ts";
 import type { Value, ValueTable } from "./value-table.ts";
-import { traverseGraphs } from "./graph-traversal.ts";
 
 /** Operators whose output has the rank of their first input. */
 const RANK_PRESERVING_OPS = [

@@ -1,9 +1,9 @@
 // Renames a value at its origin and at all uses.
 
 import { UniqueNames, redirectUse, renameAtOrigin } from "./graph-edits.ts";
+import { traverseGraphs } from "./graph-traversal.ts";
 import type { Model } from "./model-file.ts";
 import type { Value, ValueTable } from "./value-table.ts";
-import { traverseGraphs } from "./graph-traversal.ts";
 
 /**
  * Changes the model and the table's values. Any other value with that name, in any graph, gets a

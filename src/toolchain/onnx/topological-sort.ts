@@ -1,9 +1,9 @@
 // Sorts nodes topologically. The format requires this order, but ONNX Runtime does not, and some of
 // its own tools write files in another order.
 
+import { subgraphsOf, traverseGraphs } from "./graph-traversal.ts";
 import type { Model } from "./model-file.ts";
 import type { GraphProto, NodeProto } from "./proto/onnx_pb.js";
-import { subgraphsOf, traverseGraphs } from "./graph-traversal.ts";
 
 /** Sorts the nodes of all graphs. Nodes on a cycle remain in an invalid order. */
 export function sortTopologically(model: Model): void {

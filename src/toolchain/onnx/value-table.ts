@@ -1,6 +1,7 @@
 // Builds a table of a model's values: the origin, type and uses of each, in all graphs.
 
 import { onnxErrors } from "./errors.ts";
+import { subgraphsOf } from "./graph-traversal.ts";
 import type { Model } from "./model-file.ts";
 import { displayNameOf } from "./nodes.ts";
 import { findSignature, type Opsets, opsetsOf } from "./operators/signatures.ts";
@@ -12,7 +13,6 @@ import {
   valueTypeOf,
   type ValueType,
 } from "./type-inference.ts";
-import { subgraphsOf } from "./graph-traversal.ts";
 
 export interface Value {
   name: string;

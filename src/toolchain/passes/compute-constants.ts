@@ -7,6 +7,7 @@ import { EdgeTierError } from "../../core/errors.ts";
 import { countElements, type TensorSpec, typedArrays } from "../../core/tensor.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { readConstantTensor } from "../onnx/constants.ts";
+import { subgraphsOf } from "../onnx/graph-traversal.ts";
 import { type Model, serializeModel } from "../onnx/model-file.ts";
 import { domainOf } from "../onnx/nodes.ts";
 import {
@@ -17,10 +18,9 @@ import {
   type TensorProto,
   ValueInfoProtoSchema,
 } from "../onnx/proto/onnx_pb.js";
-import { toDataType, withTensorName } from "../onnx/tensor-data.ts";
 import { datatypeOf, toTensorProto } from "../onnx/tensor-conversion.ts";
+import { toDataType, withTensorName } from "../onnx/tensor-data.ts";
 import type { Value, ValueTable } from "../onnx/value-table.ts";
-import { subgraphsOf } from "../onnx/graph-traversal.ts";
 
 /**
  * Operators whose results vary between runs, and operators on 8-bit values, which are to remain

@@ -1,12 +1,12 @@
 // Merges equal initializers of a graph.
 
-import { sha256HexSync } from "../sha256-sync.ts";
 import { byteView } from "../../core/bytes.ts";
 import type { Model } from "../onnx/model-file.ts";
 import type { TensorProto } from "../onnx/proto/onnx_pb.js";
 import { replaceValues } from "../onnx/replace-values.ts";
 import { toTensor } from "../onnx/tensor-conversion.ts";
 import type { Value } from "../onnx/value-table.ts";
+import { sha256HexSync } from "../sha256-sync.ts";
 import { buildSortedValueTable } from "./pass.ts";
 
 /** @returns the number of removed initializers */

@@ -10,8 +10,8 @@ import { isOnnxOp } from "../onnx/nodes.ts";
 import { opsetsOf } from "../onnx/operators/signatures.ts";
 import type { NodeProto } from "../onnx/proto/onnx_pb.js";
 import type { ValueTable } from "../onnx/value-table.ts";
-import { findWeightedLayer, replaceLayerConstants } from "./weighted-layer.ts";
 import { buildSortedValueTable } from "./pass.ts";
+import { findWeightedLayer, replaceLayerConstants } from "./weighted-layer.ts";
 
 /** In earlier versions, the node's own attribute selects training or inference. */
 const MIN_OPSET = 7;

@@ -12,12 +12,12 @@ import type { NodeProto } from "../onnx/proto/onnx_pb.js";
 import { inferRanks } from "../onnx/rank-inference.ts";
 import { makeTensor } from "../onnx/tensor-data.ts";
 import type { Value } from "../onnx/value-table.ts";
+import { buildSortedValueTable } from "./pass.ts";
 import {
   findWeightedLayer,
   readPerChannelConstant,
   replaceLayerConstants,
 } from "./weighted-layer.ts";
-import { buildSortedValueTable } from "./pass.ts";
 
 /** In earlier versions, Add and Gemm broadcast only if an attribute says so. */
 const MIN_OPSET = 7;

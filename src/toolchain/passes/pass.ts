@@ -1,9 +1,9 @@
 // Defines a pass: one transformation of a graph that preserves its outputs, within rounding.
 
+import type { Runtime } from "../../runtime/runtime.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { sortTopologically } from "../onnx/topological-sort.ts";
 import { type ValueTable, buildValueTable } from "../onnx/value-table.ts";
-import type { Runtime } from "../../runtime/runtime.ts";
 
 export interface PassContext {
   /** The CPU runtime, for passes that compute values. */

@@ -1,7 +1,7 @@
 // Lists all passes by name, in their order of execution.
 
-import { removeRedundantCasts } from "../onnx/redundant-casts.ts";
 import { freezeInitializers } from "../onnx/initializers.ts";
+import { removeRedundantCasts } from "../onnx/redundant-casts.ts";
 import { dedupeInitializers } from "./dedupe-initializers.ts";
 import { foldBatchNorm } from "./fold-batch-norm.ts";
 import { foldConstants } from "./fold-constants.ts";

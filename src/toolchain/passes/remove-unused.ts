@@ -1,9 +1,9 @@
 // Removes nodes and initializers that no output needs, and the declarations of removed values.
 
+import { subgraphsOf, traverseGraphs } from "../onnx/graph-traversal.ts";
 import type { Model } from "../onnx/model-file.ts";
 import type { GraphProto, NodeProto } from "../onnx/proto/onnx_pb.js";
 import type { Use, Value, ValueTable } from "../onnx/value-table.ts";
-import { subgraphsOf, traverseGraphs } from "../onnx/graph-traversal.ts";
 import { buildSortedValueTable } from "./pass.ts";
 
 /**

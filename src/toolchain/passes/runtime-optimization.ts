@@ -7,17 +7,17 @@
 // suits similar machines only, and never the edge.
 // https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html
 
-import { coreErrors } from "../../core/common-errors.ts";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InferenceSession } from "onnxruntime-node";
+import { coreErrors } from "../../core/common-errors.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { toOrtOptions } from "../../runtime/native/session-options.ts";
+import { traverseGraphs } from "../onnx/graph-traversal.ts";
 import { type Model, parseModel, serializeModel } from "../onnx/model-file.ts";
 import { domainOf } from "../onnx/nodes.ts";
 import type { NodeProto } from "../onnx/proto/onnx_pb.js";
-import { traverseGraphs } from "../onnx/graph-traversal.ts";
 
 export const GRAPH_OPTIMIZATION_LEVELS = ["basic", "extended", "all"] as const;
 export type GraphOptimizationLevel = (typeof GRAPH_OPTIMIZATION_LEVELS)[number];

@@ -1,10 +1,10 @@
 // Verifies that a changed graph has the outputs of the original, for the same inputs.
 
-import { toolchainErrors } from "../errors.ts";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import type { NamedTensors, Tensor, TensorSpec } from "../../core/tensor.ts";
 import type { Runtime, Session } from "../../runtime/runtime.ts";
 import { createWarmUpInputs } from "../engine/synthetic-inputs.ts";
+import { toolchainErrors } from "../errors.ts";
 import { randomizeTensors } from "../fp16/compare-models.ts";
 import { DifferenceAccumulator, type OutputDifference } from "../fp16/output-difference.ts";
 

@@ -5,8 +5,8 @@
 import type { TensorProto } from "../onnx/proto/onnx_pb.js";
 import { replaceTensorData } from "../onnx/tensor-data.ts";
 import type { Axes, Axis } from "./channel-coupling.ts";
-import { readInt64s, type ShapeElement } from "./shape-tensor.ts";
 import type { RuleContext } from "./propagation-rule.ts";
+import { readInt64s, type ShapeElement } from "./shape-tensor.ts";
 
 /**
  * Keeps an output's axes consistent with the sizes in an input. Freezes the axes for which that is

@@ -1,8 +1,8 @@
 // Scores a pruned graph without labels, by the distance of its outputs from the original's.
 
 import type { Runtime } from "../../runtime/runtime.ts";
-import { ReferenceOutputs } from "../quantize/output-deviation.ts";
 import type { InputSamples } from "../quantize/capture-activations.ts";
+import { ReferenceOutputs } from "../quantize/output-deviation.ts";
 import type { ModelScorer } from "./sensitivity.ts";
 
 /**

@@ -3,12 +3,12 @@
 
 import { readConstantTensor } from "../onnx/constants.ts";
 import { readIntAttribute } from "../onnx/graph-queries.ts";
+import { subgraphsOf } from "../onnx/graph-traversal.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { domainOf, displayNameOf } from "../onnx/nodes.ts";
 import type { NodeProto, TensorProto } from "../onnx/proto/onnx_pb.js";
 import { byteSizeOf, elementTypeOf, readFloats } from "../onnx/tensor-data.ts";
 import { type Value, type ValueTable, buildValueTable } from "../onnx/value-table.ts";
-import { subgraphsOf } from "../onnx/graph-traversal.ts";
 import type { TensorShapes } from "./measure-shapes.ts";
 
 export interface LayerCost {

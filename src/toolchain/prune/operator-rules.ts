@@ -6,9 +6,9 @@ import { domainOf } from "../onnx/nodes.ts";
 import type { NodeProto } from "../onnx/proto/onnx_pb.js";
 import type { Axes } from "./channel-coupling.ts";
 import { layerRules } from "./layer-rules.ts";
+import type { PropagationRule, RuleContext } from "./propagation-rule.ts";
 import { normalizeAxis, readIntegers } from "./read-integers.ts";
 import { shapeRules } from "./shape-rules.ts";
-import type { PropagationRule, RuleContext } from "./propagation-rule.ts";
 
 /** @returns undefined for an operator without a rule */
 export function findRule(node: NodeProto): PropagationRule | undefined {

@@ -4,12 +4,12 @@
 import { toolchainErrors } from "../errors.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { displayNameOf } from "../onnx/nodes.ts";
-import { type GraphCost, computeGraphCost, createDimsLookup } from "./graph-cost.ts";
 import { type ChannelGroup, findChannelGroups, type UnprunableLayer } from "./channel-groups.ts";
+import { type GraphCost, computeGraphCost, createDimsLookup } from "./graph-cost.ts";
 import { type ImportanceCriterion, scoreImportance } from "./importance.ts";
+import type { TensorShapes } from "./measure-shapes.ts";
 import { countToPrune, resolveRatios, type PruningRatios } from "./ratios.ts";
 import { createRemainingSizeLookup, removeUnits } from "./remove-channels.ts";
-import type { TensorShapes } from "./measure-shapes.ts";
 import { type ChannelTrace, traceChannels } from "./trace-channels.ts";
 
 export interface ChannelPrunerOptions {

@@ -2,8 +2,8 @@
 // rules.
 
 import { findAttribute } from "../onnx/nodes.ts";
-import { readInt64s } from "./shape-tensor.ts";
 import type { RuleContext } from "./propagation-rule.ts";
+import { readInt64s } from "./shape-tensor.ts";
 
 /**
  * Reads the attribute, or the input that replaces it in newer opsets.

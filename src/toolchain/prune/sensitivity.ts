@@ -2,10 +2,10 @@
 // each result.
 
 import { type Model, parseModel, serializeModel } from "../onnx/model-file.ts";
+import type { TensorShapes } from "./measure-shapes.ts";
 import { type ChannelPrunerOptions, ChannelPruner } from "./prune-channels.ts";
 import { listWeightedLayers, pruneByMagnitude, computeNonZeroBytes } from "./prune-magnitude.ts";
 import type { PruningRatios } from "./ratios.ts";
-import type { TensorShapes } from "./measure-shapes.ts";
 
 /** Scores a graph, higher is better. Example: accuracy on samples in the graph's target runtime. */
 export type ModelScorer = (model: Uint8Array) => Promise<number>;

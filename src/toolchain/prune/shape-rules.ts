@@ -8,11 +8,11 @@ import {
   AttributeProto_AttributeType as AttributeType,
   AttributeProtoSchema,
 } from "../onnx/proto/onnx_pb.js";
-import type { Axes } from "./channel-coupling.ts";
 import { bindShapeTensor } from "./bind-shape-tensor.ts";
-import { reshapeAxes } from "./reshape-axes.ts";
-import { normalizeAxis, readIntegers } from "./read-integers.ts";
+import type { Axes } from "./channel-coupling.ts";
 import type { PropagationRule, RuleContext } from "./propagation-rule.ts";
+import { normalizeAxis, readIntegers } from "./read-integers.ts";
+import { reshapeAxes } from "./reshape-axes.ts";
 
 function reshape(step: RuleContext): Axes[] | undefined {
   const x = step.claimInput(0);

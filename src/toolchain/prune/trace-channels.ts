@@ -7,20 +7,20 @@ import type { Model } from "../onnx/model-file.ts";
 import { isOnnxOp, displayNameOf } from "../onnx/nodes.ts";
 import { opsetsOf } from "../onnx/operators/signatures.ts";
 import type { GraphProto, NodeProto, TensorProto } from "../onnx/proto/onnx_pb.js";
-import { sortTopologically } from "../onnx/topological-sort.ts";
 import { datatypeOf } from "../onnx/tensor-conversion.ts";
 import { elementTypeOf } from "../onnx/tensor-data.ts";
+import { sortTopologically } from "../onnx/topological-sort.ts";
 import { type Value, type ValueTable, buildValueTable } from "../onnx/value-table.ts";
 import { type Axes, type Axis, ChannelCoupling } from "./channel-coupling.ts";
-import { findRule } from "./operator-rules.ts";
 import type { TensorShapes } from "./measure-shapes.ts";
+import { findRule } from "./operator-rules.ts";
+import type { Layer, Rewrite, BatchNormScale, RuleContext } from "./propagation-rule.ts";
 import {
   withReaders,
   type ShapeElement,
   propagateShapeTensor,
   readConstantShapeTensor,
 } from "./shape-tensor.ts";
-import type { Layer, Rewrite, BatchNormScale, RuleContext } from "./propagation-rule.ts";
 
 /** Before opset 7, broadcasting depends on attributes and follows other rules. */
 const MIN_OPSET = 7;

@@ -1,14 +1,14 @@
 // Finds the ranges of activations by running the FP32 graph on samples and counting the values.
 
-import { toolchainErrors } from "../errors.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
+import { toolchainErrors } from "../errors.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { buildValueTable } from "../onnx/value-table.ts";
-import { type RangeMethod, selectRange } from "./range-selection.ts";
-import { Histogram } from "./histogram.ts";
 import { captureActivations, type InputSamples } from "./capture-activations.ts";
-import { outputRange } from "./static-plan.ts";
+import { Histogram } from "./histogram.ts";
 import type { ValueRange } from "./quantization-scheme.ts";
+import { type RangeMethod, selectRange } from "./range-selection.ts";
+import { outputRange } from "./static-plan.ts";
 import {
   findActivationsNeedingRanges,
   type ActivationRanges,

@@ -10,8 +10,9 @@ import type { NodeProto } from "../onnx/proto/onnx_pb.js";
 import { makeTensor } from "../onnx/tensor-data.ts";
 import type { Value, ValueTable } from "../onnx/value-table.ts";
 import { removeUnused } from "../passes/remove-unused.ts";
-import type { QuantizableLayer } from "./quantizable-layers.ts";
 import { captureActivations, type InputSamples } from "./capture-activations.ts";
+import type { QuantizableLayer } from "./quantizable-layers.ts";
+import { readFloatTensor } from "./quantize-weights.ts";
 import { planStaticQuantization } from "./static-plan.ts";
 import {
   prepareGraph,
@@ -19,7 +20,6 @@ import {
   type ActivationRanges,
   type StaticOptions,
 } from "./static-quantization.ts";
-import { readFloatTensor } from "./quantize-weights.ts";
 
 export interface CorrectedBias {
   readonly node: string;

@@ -7,6 +7,7 @@ import type { Model } from "../onnx/model-file.ts";
 import { findAttribute, makeIntAttribute } from "../onnx/nodes.ts";
 import { toDataType } from "../onnx/tensor-data.ts";
 import { type Value, buildValueTable } from "../onnx/value-table.ts";
+import { GraphRewriter, type WeightOptions, weightScheme } from "./graph-rewriter.ts";
 import {
   type EmbeddingTable,
   findEmbeddingTable,
@@ -16,9 +17,8 @@ import {
   findExclusionReason,
   type LayerSelection,
 } from "./quantizable-layers.ts";
-import { GraphRewriter, type WeightOptions, weightScheme } from "./graph-rewriter.ts";
-import { noLayersReason, prepareGraph, type QuantizationReport } from "./static-quantization.ts";
 import { type FloatTensor, quantizeWeights } from "./quantize-weights.ts";
+import { noLayersReason, prepareGraph, type QuantizationReport } from "./static-quantization.ts";
 
 export interface DynamicOptions extends LayerSelection, WeightOptions {}
 

@@ -4,13 +4,13 @@ import { EdgeTierError } from "../../core/errors.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { type Model, parseModel, serializeModel } from "../onnx/model-file.ts";
 import { buildValueTable } from "../onnx/value-table.ts";
+import type { InputSamples } from "./capture-activations.ts";
 import { type OutputDeviation, ReferenceOutputs } from "./output-deviation.ts";
 import {
   findEmbeddingTable,
   findQuantizableLayer,
   type LayerSelection,
 } from "./quantizable-layers.ts";
-import type { InputSamples } from "./capture-activations.ts";
 import { prepareGraph } from "./static-quantization.ts";
 
 /** Quantizes the selected layers of an FP32 model in place. */

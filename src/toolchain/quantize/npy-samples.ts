@@ -2,7 +2,6 @@
 // again for each iteration. The format:
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 
-import { importErrors } from "../import/errors.ts";
 import { type FileHandle, open } from "node:fs/promises";
 import { type EdgeTierError, reasonOf } from "../../core/errors.ts";
 import {
@@ -13,6 +12,7 @@ import {
   type TensorSpec,
   typedArrays,
 } from "../../core/tensor.ts";
+import { importErrors } from "../import/errors.ts";
 
 /**
  * @param path path of an array whose first dimension counts the samples

@@ -3,11 +3,11 @@
 
 import { toolchainErrors } from "../errors.ts";
 import { UniqueNames } from "../onnx/graph-edits.ts";
+import { traverseGraphs } from "../onnx/graph-traversal.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { findAttribute, isOnnxOp, displayNameOf } from "../onnx/nodes.ts";
 import type { NodeProto } from "../onnx/proto/onnx_pb.js";
 import type { Value, ValueTable } from "../onnx/value-table.ts";
-import { traverseGraphs } from "../onnx/graph-traversal.ts";
 import { type FloatTensor, readFloatTensor } from "./quantize-weights.ts";
 
 export interface QuantizableLayer {

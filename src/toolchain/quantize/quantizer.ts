@@ -1,22 +1,22 @@
 // Quantizes a graph in all steps, in order: fold operators into their layers, equalize, collect
 // ranges, choose layers, correct biases, convert to integers.
 
-import { toolchainErrors } from "../errors.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
+import { toolchainErrors } from "../errors.ts";
 import { type Model, parseModel, serializeModel } from "../onnx/model-file.ts";
 import { foldBatchNorm } from "../passes/fold-batch-norm.ts";
 import { mergeBias } from "../passes/merge-bias.ts";
-import { correctBiases, type CorrectedBias } from "./bias-correction.ts";
 import { collectHistograms, selectRanges } from "./activation-ranges.ts";
-import type { RangeMethod } from "./range-selection.ts";
-import { quantizeDynamic } from "./dynamic-quantization.ts";
+import { correctBiases, type CorrectedBias } from "./bias-correction.ts";
+import type { InputSamples } from "./capture-activations.ts";
 import {
   equalizeLayers,
   type EqualizedPair,
   type EqualizeOptions,
 } from "./cross-layer-equalization.ts";
-import type { InputSamples } from "./capture-activations.ts";
+import { quantizeDynamic } from "./dynamic-quantization.ts";
 import type { QuantizeSelected } from "./layer-sensitivity.ts";
+import type { RangeMethod } from "./range-selection.ts";
 import {
   prepareGraph,
   type QuantizationReport,

@@ -9,20 +9,19 @@ import { opsetsOf } from "../onnx/operators/signatures.ts";
 import { sortTopologically } from "../onnx/topological-sort.ts";
 import type { Value } from "../onnx/value-table.ts";
 import {
-  validateSelection,
-  type Fp32Layer,
-  type QuantizableLayer,
-  assignNodeNames,
-  type LayerSelection,
-} from "./quantizable-layers.ts";
-import { type StaticPlan, planStaticQuantization } from "./static-plan.ts";
-import {
   detachUses,
   redirectUses,
   GraphRewriter,
   type WeightOptions,
   weightScheme,
 } from "./graph-rewriter.ts";
+import {
+  validateSelection,
+  type Fp32Layer,
+  type QuantizableLayer,
+  assignNodeNames,
+  type LayerSelection,
+} from "./quantizable-layers.ts";
 import {
   type IntegerType,
   type QuantizationParams,
@@ -31,6 +30,7 @@ import {
   unionRange,
 } from "./quantization-scheme.ts";
 import { quantizeWeights } from "./quantize-weights.ts";
+import { type StaticPlan, planStaticQuantization } from "./static-plan.ts";
 
 export interface StaticOptions extends LayerSelection, WeightOptions {
   /**

@@ -2,8 +2,8 @@
 // accuracy and latency.
 
 import { computeAxisScale, type AxisScale } from "../../core/axis-scale.ts";
-import type { CalibrationCurves, ReliabilityDiagram } from "../calibrate/calibration-curves.ts";
 import type { RiskGuarantee } from "../../registry/manifest.ts";
+import type { CalibrationCurves, ReliabilityDiagram } from "../calibrate/calibration-curves.ts";
 import { renderHtmlTable, renderPlots, renderReportPage } from "./report-page.ts";
 import { escapeXml, type Plot, paddedRange, type PlotSeries } from "./svg-plot.ts";
 

@@ -4,8 +4,8 @@
 // release of TensorFlow.js is of 2024, and onnxruntime-training is not on npm.
 
 import { defaultDevice, init, jit, lax, nn, numpy as np, valueAndGrad } from "@jax-js/jax";
-import { WEIGHT_QUANT_MAX } from "./fake-quantize.ts";
 import type { DenseLayer } from "./dense-layers.ts";
+import { WEIGHT_QUANT_MAX } from "./fake-quantize.ts";
 
 export interface GradientStepOptions {
   /** Number of rows in a batch. */

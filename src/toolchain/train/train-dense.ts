@@ -7,8 +7,8 @@
 // The returned layers read raw features: x W + b, a ReLU between layers, logits at the end.
 
 import { seededRandom } from "../seeded-random.ts";
-import { createFixedInputLayer } from "./input-layer.ts";
 import { type DenseLayer, initDenseLayers } from "./dense-layers.ts";
+import { createFixedInputLayer } from "./input-layer.ts";
 import { foldStandardization, standardize, fitStandardization } from "./standardize.ts";
 import { type TrainTargets, trainNetwork, type TrainOptions } from "./train-network.ts";
 

@@ -4,9 +4,9 @@
 
 import { seededRandom, shuffle } from "../seeded-random.ts";
 import { Adam } from "./adam.ts";
+import type { DenseLayer } from "./dense-layers.ts";
 import { type ActivationRange, createGradientStep, type Gradients } from "./gradient-step.ts";
 import type { InputLayer } from "./input-layer.ts";
-import type { DenseLayer } from "./dense-layers.ts";
 
 export interface TrainTargets {
   /**

@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { buildProjectDeployment } from "../../../src/cli/build-deployment.ts";
 import {
   measureAboveEmptyWorker,
   measureCold,
@@ -10,23 +11,22 @@ import {
 import { measureStartup } from "../../../src/cli/doctor/measure-startup.ts";
 import { measureUpload } from "../../../src/cli/doctor/measure-upload.ts";
 import { createSampleRequests } from "../../../src/cli/doctor/sample-requests.ts";
-import { buildProjectDeployment } from "../../../src/cli/build-deployment.ts";
+import { PROJECT_ROOT } from "../../../src/cli/local/paths.ts";
+import { publishProjects } from "../../../src/cli/local/publish-projects.ts";
+import { startLocalS3 } from "../../../src/cli/local/s3.ts";
+import { bundleWorker, type WorkerUpload } from "../../../src/cli/local/upload.ts";
 import {
   type WorkerdEdge,
   startWorkerdEdge,
   startInspectedEdge,
 } from "../../../src/cli/local/workerd-edge.ts";
-import { publishProjects } from "../../../src/cli/local/publish-projects.ts";
-import { PROJECT_ROOT } from "../../../src/cli/local/paths.ts";
-import { startLocalS3 } from "../../../src/cli/local/s3.ts";
-import { bundleWorker, type WorkerUpload } from "../../../src/cli/local/upload.ts";
-import type { IsolateMemory } from "../../../src/toolchain/doctor-measurements.ts";
-import type { EngineReport } from "../../../src/toolchain/engine/engine-report.ts";
 import { parseEdgeConfig } from "../../../src/http/config.ts";
 import { embeddingsResponseSchema } from "../../../src/protocol/embeddings.ts";
 import type { EmbeddingProject } from "../../../src/registry/manifest.ts";
 import type { PublishSource } from "../../../src/registry/publish.ts";
 import { toS3Variables } from "../../../src/registry/s3-config.ts";
+import type { IsolateMemory } from "../../../src/toolchain/doctor-measurements.ts";
+import type { EngineReport } from "../../../src/toolchain/engine/engine-report.ts";
 
 export interface DeployedMeasurements {
   readonly report: EngineReport;

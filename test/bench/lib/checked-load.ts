@@ -1,8 +1,8 @@
-// Checked load: the loops and the client of `edgetier bench`, which fail on an unexpected reply.
-import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
 import { schedulePoissonMs } from "../../../src/cli/load/arrivals.ts";
 import type { Call, Reply, Send } from "../../../src/cli/load/http-sender.ts";
 import * as loops from "../../../src/cli/load/open-loop.ts";
+// Checked load: the loops and the client of `edgetier bench`, which fail on an unexpected reply.
+import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
 import type { Random } from "./random.ts";
 
 export {

@@ -6,8 +6,8 @@ import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import * as z from "zod";
-import type { ColdWorker } from "./cold-worker/bundle-cold-workers.ts";
 import { createSender } from "./checked-load.ts";
+import type { ColdWorker } from "./cold-worker/bundle-cold-workers.ts";
 
 export const REQUESTS_PER_ISOLATE = 10;
 const READY_TIMEOUT_MS = 60_000;

@@ -1,7 +1,7 @@
+import { mkdtemp } from "node:fs/promises";
 // Metrics cost: puts the same load alternately on an edge with metrics and on one without. Two processes of the same program may
 // differ by some percent for their lifetime (memory layout, compilation order), so several pairs are measured.
 import { join } from "node:path";
-import { mkdtemp } from "node:fs/promises";
 import {
   type WorkerdEdge,
   startWorkerdEdge,

@@ -1,7 +1,7 @@
+import { generateQueries } from "../../../src/cli/load/query-generator.ts";
 // Metrics fixture: the Worker and the requests that both halves of the benchmark share.
 import type { WorkerUpload } from "../../../src/cli/local/upload.ts";
 import type { Call, Reply } from "../lib/checked-load.ts";
-import { generateQueries } from "../../../src/cli/load/query-generator.ts";
 import type { BenchReport } from "../lib/report.ts";
 
 export interface MetricsFixture {

@@ -3,9 +3,9 @@
 import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Peer, PythonEnvironment } from "./peer.ts";
 import { findFreePort } from "../../../src/cli/local/ports.ts";
 import { startPeerProcess } from "./peer-process.ts";
+import type { Peer, PythonEnvironment } from "./peer.ts";
 
 export function createMlServer(environment: PythonEnvironment): Peer {
   return {

@@ -3,10 +3,10 @@
 import { cp, mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { TensorSpec } from "../../../src/core/tensor.ts";
-import type { Peer, PeerModel, PeerSetting, PythonEnvironment } from "./peer.ts";
 import { findFreePort } from "../../../src/cli/local/ports.ts";
+import type { TensorSpec } from "../../../src/core/tensor.ts";
 import { startPeerProcess } from "./peer-process.ts";
+import type { Peer, PeerModel, PeerSetting, PythonEnvironment } from "./peer.ts";
 
 export function createTriton(environment: PythonEnvironment): Peer {
   const home = join(environment.packages, "pytriton/tritonserver");

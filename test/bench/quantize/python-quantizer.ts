@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import * as z from "zod";
-import type { RangeMethod } from "../../../src/toolchain/quantize/range-selection.ts";
 import { byteView, concatBytes } from "../../../src/core/bytes.ts";
 import { reasonOf } from "../../../src/core/errors.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
+import type { RangeMethod } from "../../../src/toolchain/quantize/range-selection.ts";
 
 export interface QuantizerRun {
   readonly name: string;

@@ -1,7 +1,7 @@
 // Target of the region benchmark: a region or a peer in its own process.
 import { setTimeout as sleep } from "node:timers/promises";
-import { REGION_ENTRY } from "../../../src/cli/local/paths.ts";
 import { startListeningChild } from "../../../src/cli/local/listening-child.ts";
+import { REGION_ENTRY } from "../../../src/cli/local/paths.ts";
 import { reasonOf } from "../../../src/core/errors.ts";
 import { type S3Options, toS3Variables } from "../../../src/registry/s3-config.ts";
 import { createSender, type Send } from "../lib/checked-load.ts";

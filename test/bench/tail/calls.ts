@@ -1,7 +1,7 @@
+import { generateQueries } from "../../../src/cli/load/query-generator.ts";
 // Tail calls: creates requests that only the region answers confidently, and records the outcomes of replies.
 import { predictResponseSchema } from "../../../src/protocol/predict.ts";
 import { type Call, createSender, type Reply } from "../lib/checked-load.ts";
-import { generateQueries } from "../../../src/cli/load/query-generator.ts";
 import { MODEL } from "./tail-system.ts";
 
 const PATH = `/v1/models/${MODEL}/predict`;

@@ -1,10 +1,10 @@
 // Hedging under slow calls: 1 % of the region calls take 50 times as long. Blocks with and without hedging alternate.
 import type { WorkerdEdge } from "../../../src/cli/local/workerd-edge.ts";
 import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
+import type { FaultProxy } from "../../support/fault-proxy.ts";
 import { createSender, openLoop, type Send } from "../lib/checked-load.ts";
 import type { Random } from "../lib/random.ts";
 import { createPredictCall, type OutcomeCounts, recordOutcome } from "./calls.ts";
-import type { FaultProxy } from "../../support/fault-proxy.ts";
 import type { TailSystem } from "./tail-system.ts";
 
 const SLOW_SHARE = 0.01;

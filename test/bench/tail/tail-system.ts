@@ -3,12 +3,12 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type WorkerdEdge, startWorkerdEdge } from "../../../src/cli/local/workerd-edge.ts";
-import { REGION_ENTRY } from "../../../src/cli/local/paths.ts";
 import type { LocalService } from "../../../src/cli/local/local-service.ts";
+import { REGION_ENTRY } from "../../../src/cli/local/paths.ts";
 import { startLocalRegion } from "../../../src/cli/local/region.ts";
 import { startLocalSystem } from "../../../src/cli/local/system.ts";
 import { bundleWorker } from "../../../src/cli/local/upload.ts";
+import { type WorkerdEdge, startWorkerdEdge } from "../../../src/cli/local/workerd-edge.ts";
 import { type S3Options, toS3Variables } from "../../../src/registry/s3-config.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 

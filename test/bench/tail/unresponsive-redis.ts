@@ -1,9 +1,9 @@
 // Redis accepts requests under load, but no longer answers: the cost of its timeout, and the cost once the breaker is open.
 import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
+import type { FaultProxy } from "../../support/fault-proxy.ts";
 import { createSender, openLoop } from "../lib/checked-load.ts";
 import type { Random } from "../lib/random.ts";
 import { createPredictCall, recordOutcome } from "./calls.ts";
-import type { FaultProxy } from "../../support/fault-proxy.ts";
 import type { TailSystem } from "./tail-system.ts";
 
 const BLOCKS = 4;

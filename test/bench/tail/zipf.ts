@@ -1,7 +1,7 @@
+import { generateQueries } from "../../../src/cli/load/query-generator.ts";
 // Queries drawn by Zipf's law: which layer answers them, and how quickly.
 import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
 import { createSender, openLoop } from "../lib/checked-load.ts";
-import { generateQueries } from "../../../src/cli/load/query-generator.ts";
 import { createZipf, type Random } from "../lib/random.ts";
 import { createPredictCall } from "./calls.ts";
 import type { TailSystem } from "./tail-system.ts";

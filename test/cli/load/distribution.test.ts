@@ -2,8 +2,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { scheduleArrivalsMs } from "../../../src/cli/load/arrivals.ts";
-import { isWithinBound } from "../../../src/cli/load/percentile-bound.ts";
 import { createDistribution, computeHistogram } from "../../../src/cli/load/distribution.ts";
+import { isWithinBound } from "../../../src/cli/load/percentile-bound.ts";
 import { createRandom } from "../../../src/cli/load/random.ts";
 
 const latencies = fc.array(fc.double({ min: 0, max: 100_000, noNaN: true }), {

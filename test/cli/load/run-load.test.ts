@@ -1,8 +1,8 @@
 // Loads in virtual time, on servers whose latencies are known.
 import { describe, expect, it } from "vitest";
 import type { Reply } from "../../../src/cli/load/http-sender.ts";
-import { type LoadPlan, type LoadDependencies, runLoad } from "../../../src/cli/load/run-load.ts";
 import { type Trial, trialSchema } from "../../../src/cli/load/report-schema.ts";
+import { type LoadPlan, type LoadDependencies, runLoad } from "../../../src/cli/load/run-load.ts";
 import {
   createSerialServer,
   createReply,

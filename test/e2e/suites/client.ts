@@ -8,9 +8,9 @@ import { toBase64 } from "../../../src/core/base64.ts";
 import { runClientScenario } from "../../client/client-scenario.ts";
 import { openTestPage } from "../../support/browser-page.ts";
 import { browserSkipReason } from "../../support/chromium.ts";
+import { unit } from "../../support/embedding-model.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 import { sampleImage } from "../../support/sample-images.ts";
-import { unit } from "../../support/embedding-model.ts";
 import { system } from "./shared-system.ts";
 
 const RED = toBase64(sampleImage("jpeg, red").file);

@@ -1,8 +1,8 @@
 // Suite: the official OpenAI client, unchanged, calls the deployed Worker with a region behind it.
 import OpenAI, { BadRequestError, NotFoundError } from "openai";
 import { beforeAll, expect, it } from "vitest";
-import { REGION_EMBEDDING_MODEL } from "../../support/fixture-system.ts";
 import { unit } from "../../support/embedding-model.ts";
+import { REGION_EMBEDDING_MODEL } from "../../support/fixture-system.ts";
 import { system } from "./shared-system.ts";
 
 let client: OpenAI;

@@ -1,13 +1,13 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { EdgeTierError, reasonOf } from "../../../src/core/errors.ts";
+import { createNodeRunner } from "../../../src/toolchain/evaluate/node-runner.ts";
+import { importModel } from "../../../src/toolchain/import/import-model.ts";
+import { createImportSamples } from "../../../src/toolchain/import/import-samples.ts";
 // Child process that passes mutated models through the code of `edgetier model import`, and may crash. Prints a JSON line for
 // each model. Arguments: seed, first, count.
 import { onnxErrors } from "../../../src/toolchain/onnx/errors.ts";
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { importModel } from "../../../src/toolchain/import/import-model.ts";
-import { createImportSamples } from "../../../src/toolchain/import/import-samples.ts";
-import { createNodeRunner } from "../../../src/toolchain/evaluate/node-runner.ts";
 import { parseModel } from "../../../src/toolchain/onnx/model-file.ts";
-import { EdgeTierError, reasonOf } from "../../../src/core/errors.ts";
 import { createModelMutator, MUTANT_SOURCES } from "./mutate-model.ts";
 
 const [seed = 0, first = 0, count = 0] = process.argv.slice(2).map(Number);

@@ -1,7 +1,7 @@
 // Questions to `intent` whose answers are known, at the edge and at the region.
 import { predictResponseSchema, type PredictResponse } from "../../../src/protocol/predict.ts";
-import { sendRequest, tryParseJson, type HttpReply } from "./http-client.ts";
 import ESCALATED_TEXT from "../../fixtures/escalated-text.json" with { type: "json" };
+import { sendRequest, tryParseJson, type HttpReply } from "./http-client.ts";
 
 /** The edge tier is sure of this one, and of the other it cannot be. */
 export const CONFIDENT_SAMPLE = {

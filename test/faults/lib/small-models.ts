@@ -1,6 +1,8 @@
 // Small models in addition to `intent`: one of tensors, one of texts, and a slow one.
 import { readFile } from "node:fs/promises";
 import type { ModelStore } from "../../../src/registry/model-store.ts";
+import { publishMoodModel as publishMood } from "../../region/region-fixture.ts";
+import { publishEmbeddingModel } from "../../support/embedding-model.ts";
 import {
   identityGraph,
   int8MatMulGraph,
@@ -8,8 +10,6 @@ import {
   stringIdentityGraph,
 } from "../../support/tensor-model.ts";
 import { publishToyModel } from "../../support/toy-model.ts";
-import { publishEmbeddingModel } from "../../support/embedding-model.ts";
-import { publishMoodModel as publishMood } from "../../region/region-fixture.ts";
 
 export const readOnnxFixture = async (name: string) =>
   new Uint8Array(await readFile(new URL(`../../fixtures/${name}.onnx`, import.meta.url)));

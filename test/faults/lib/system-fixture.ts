@@ -5,24 +5,24 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { readProject } from "../../../src/toolchain/project.ts";
 import { createProjectSnapshots } from "../../../src/cli/build-deployment.ts";
-import { type WorkerdEdge, startWorkerdEdge } from "../../../src/cli/local/workerd-edge.ts";
 import { MODELS_FOLDER, REGION_ENTRY } from "../../../src/cli/local/paths.ts";
 import { startLocalRedis } from "../../../src/cli/local/redis.ts";
 import { type LocalRegion, startLocalRegion } from "../../../src/cli/local/region.ts";
 import { startLocalS3 } from "../../../src/cli/local/s3.ts";
 import { bundleWorker, type WorkerUpload } from "../../../src/cli/local/upload.ts";
+import { type WorkerdEdge, startWorkerdEdge } from "../../../src/cli/local/workerd-edge.ts";
 import { createS3ObjectStore } from "../../../src/registry/drivers/s3.ts";
 import type { ModelStore } from "../../../src/registry/model-store.ts";
+import { createModelStore } from "../../../src/registry/object-model-store.ts";
 import type { ObjectStore } from "../../../src/registry/object-store.ts";
 import { publishModel, type PublishSource } from "../../../src/registry/publish.ts";
 import { toS3Variables } from "../../../src/registry/s3-config.ts";
 import { formatPublicKeys } from "../../../src/registry/signing-keys.ts";
-import { createModelStore } from "../../../src/registry/object-model-store.ts";
+import { readProject } from "../../../src/toolchain/project.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
-import { createTestSigningKey } from "../../support/test-signing-key.ts";
 import { buildFixtureDeployment } from "../../support/fixture-deployment.ts";
+import { createTestSigningKey } from "../../support/test-signing-key.ts";
 import { publishSmallModels } from "./small-models.ts";
 
 type Variables = Readonly<Record<string, string>>;

@@ -11,8 +11,8 @@ import {
   type Scenario,
   type ScenarioSize,
 } from "../lib/scenario.ts";
-import { delay, waitUntil } from "../lib/wait-until.ts";
 import type { FaultSystem } from "../lib/system-fixture.ts";
+import { delay, waitUntil } from "../lib/wait-until.ts";
 
 const MOOD = "/v2/models/mood/versions/1/infer";
 const body = (tier: string) =>

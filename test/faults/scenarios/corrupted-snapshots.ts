@@ -1,9 +1,9 @@
 // Snapshots and engines that are damaged or belong to something else, in Workers that were deployed with them.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { WorkerdEdge } from "../../../src/cli/local/workerd-edge.ts";
 import { PROJECT_ROOT } from "../../../src/cli/local/paths.ts";
 import type { WorkerUpload, UploadModule } from "../../../src/cli/local/upload.ts";
+import type { WorkerdEdge } from "../../../src/cli/local/workerd-edge.ts";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 import { formatReply } from "../lib/http-client.ts";
 import { OUT_OF_SCOPE_SAMPLE, predict, CONFIDENT_SAMPLE } from "../lib/intent-checks.ts";

@@ -1,8 +1,9 @@
-// Who asks: tenants whose answers must not cross, and credentials that are not what they seem.
-import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
 import { createHash, createHmac, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import * as z from "zod";
+// Who asks: tenants whose answers must not cross, and credentials that are not what they seem.
+import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
 import { runEdgetier } from "../../support/edgetier-command.ts";
+import type { FaultProxy } from "../../support/fault-proxy.ts";
 import { sendRequest, type HttpReply, formatReply } from "../lib/http-client.ts";
 import { OUT_OF_SCOPE_SAMPLE } from "../lib/intent-checks.ts";
 import {
@@ -12,9 +13,8 @@ import {
   type Scenario,
   type ScenarioSize,
 } from "../lib/scenario.ts";
-import { waitUntil } from "../lib/wait-until.ts";
-import type { FaultProxy } from "../../support/fault-proxy.ts";
 import type { FaultSystem } from "../lib/system-fixture.ts";
+import { waitUntil } from "../lib/wait-until.ts";
 
 const PREDICT = "/v1/models/intent/predict";
 const KEPT_WITHIN_MS = 5_000;

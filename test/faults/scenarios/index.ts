@@ -1,16 +1,16 @@
 // Every scenario, in the order of the table.
 import type { Scenario } from "../lib/scenario.ts";
-import { invalidTensors } from "./invalid-tensors.ts";
-import { requestBodies } from "./request-bodies.ts";
-import { redisFaults } from "./redis-faults.ts";
-import { credentialFaults } from "./credentials.ts";
 import { clientDisconnects, regionShutdown } from "./client-disconnects.ts";
-import { modelNames } from "./model-names.ts";
-import { invalidModels } from "./invalid-models.ts";
-import { mutatedRequests } from "./mutated-requests.ts";
-import { regionFaults } from "./region-faults.ts";
-import { regionFailover } from "./region-failover.ts";
 import { corruptedSnapshots } from "./corrupted-snapshots.ts";
+import { credentialFaults } from "./credentials.ts";
+import { invalidModels } from "./invalid-models.ts";
+import { invalidTensors } from "./invalid-tensors.ts";
+import { modelNames } from "./model-names.ts";
+import { mutatedRequests } from "./mutated-requests.ts";
+import { redisFaults } from "./redis-faults.ts";
+import { regionFailover } from "./region-failover.ts";
+import { regionFaults } from "./region-faults.ts";
+import { requestBodies } from "./request-bodies.ts";
 import { soakTests } from "./soak.ts";
 import { storeFaults } from "./store-faults.ts";
 

@@ -1,6 +1,6 @@
+import { expectRejections, mergeResults, type RejectionCase } from "../lib/expect-rejections.ts";
 // Tensors whose shape, datatype, names or bytes are wrong, and JSON that is too deep, at the edge and at the region.
 import { sendRequest, tryParseJson, formatReply } from "../lib/http-client.ts";
-import { expectRejections, mergeResults, type RejectionCase } from "../lib/expect-rejections.ts";
 import { createProblemCollector, type ScenarioResult, type Scenario } from "../lib/scenario.ts";
 import type { FaultSystem } from "../lib/system-fixture.ts";
 

@@ -1,7 +1,7 @@
+import { expectRejections, mergeResults, type RejectionCase } from "../lib/expect-rejections.ts";
 // Names of models that try to be paths, or more than a name can be.
 import { sendRequest } from "../lib/http-client.ts";
 import { findEdgeProblem, findRegionProblem } from "../lib/intent-checks.ts";
-import { expectRejections, mergeResults, type RejectionCase } from "../lib/expect-rejections.ts";
 import type { Scenario } from "../lib/scenario.ts";
 
 const NAMES = [

@@ -10,8 +10,8 @@ import {
   type Scenario,
   type ScenarioSize,
 } from "../lib/scenario.ts";
-import { waitUntil } from "../lib/wait-until.ts";
 import type { FaultSystem } from "../lib/system-fixture.ts";
+import { waitUntil } from "../lib/wait-until.ts";
 
 const TIMEOUT_MS = 50;
 /** Additional latency of a busy machine. */

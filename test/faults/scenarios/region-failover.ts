@@ -10,8 +10,8 @@ import {
   type Scenario,
   type ScenarioSize,
 } from "../lib/scenario.ts";
-import { delay, waitUntil } from "../lib/wait-until.ts";
 import type { FaultSystem } from "../lib/system-fixture.ts";
+import { delay, waitUntil } from "../lib/wait-until.ts";
 
 const DEADLINE_MS = 1_000;
 const SLACK_MS = 300;

@@ -1,8 +1,8 @@
+import { request } from "node:http";
+import { generateQueries } from "../../../src/cli/load/query-generator.ts";
 // Soak: valid and invalid requests and disconnecting clients for a long time. Memory stays flat, and no request is left.
 import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
-import { request } from "node:http";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
-import { generateQueries } from "../../../src/cli/load/query-generator.ts";
 import { createRequestMutator } from "../../support/mutate-request.ts";
 import {
   sendRequest,
@@ -16,8 +16,8 @@ import {
   findEdgeProblem,
   findRegionProblem,
 } from "../lib/intent-checks.ts";
-import { isRegionIdle, readRegionMetrics } from "../lib/region-metrics.ts";
 import { readRssMiB } from "../lib/process-memory.ts";
+import { isRegionIdle, readRegionMetrics } from "../lib/region-metrics.ts";
 import {
   createProblemCollector,
   type ProblemCollector,
@@ -26,8 +26,8 @@ import {
   type Scenario,
   type ScenarioSize,
 } from "../lib/scenario.ts";
-import { waitUntil } from "../lib/wait-until.ts";
 import type { FaultSystem } from "../lib/system-fixture.ts";
+import { waitUntil } from "../lib/wait-until.ts";
 
 const SEED = 30;
 const CONCURRENCY = 6;

@@ -1,9 +1,9 @@
+import { signManifest } from "../../../src/registry/manifest-signing.ts";
 // Faults of S3 while a new version is published: the old version stays in service, and the new one follows when S3 recovers.
 import { publishModel, type PublishSource } from "../../../src/registry/publish.ts";
 import { storeLayout } from "../../../src/registry/store-layout.ts";
-import { signManifest } from "../../../src/registry/manifest-signing.ts";
-import { createTestSigningKey } from "../../support/test-signing-key.ts";
 import type { Fault } from "../../support/fault-proxy.ts";
+import { createTestSigningKey } from "../../support/test-signing-key.ts";
 import { hasErrorBody, formatReply } from "../lib/http-client.ts";
 import {
   OUT_OF_SCOPE_SAMPLE,
@@ -17,8 +17,8 @@ import {
   type ScenarioResult,
   type Scenario,
 } from "../lib/scenario.ts";
-import { delay, waitUntil } from "../lib/wait-until.ts";
 import type { FaultSystem } from "../lib/system-fixture.ts";
+import { delay, waitUntil } from "../lib/wait-until.ts";
 
 const ALIAS_TTL_MS = 200;
 const STORE_TIMEOUT_MS = 500;

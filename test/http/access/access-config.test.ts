@@ -1,7 +1,7 @@
 // Access configuration: accepted values, and rejected ones without their secrets.
 import { describe, expect, it } from "vitest";
-import { EdgeTierError } from "../../../src/core/errors.ts";
 import { ManualClock } from "../../../src/core/clock.ts";
+import { EdgeTierError } from "../../../src/core/errors.ts";
 import { createConfiguredAccessPolicy } from "../../../src/http/access/drivers/configured-access-policy.ts";
 import { parseEdgeConfig } from "../../../src/http/config.ts";
 import { createTestIssuer } from "../../support/test-credentials.ts";

@@ -1,7 +1,7 @@
-// JWT authenticator: forged tokens, and the claims that it honors.
-import { EdgeTierError } from "../../../src/core/errors.ts";
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
+// JWT authenticator: forged tokens, and the claims that it honors.
+import { EdgeTierError } from "../../../src/core/errors.ts";
 import type { Authenticator } from "../../../src/http/access/authenticator.ts";
 import { createStaticKeySet } from "../../../src/http/access/drivers/jwks.ts";
 import { createJwtAuthenticator } from "../../../src/http/access/drivers/jwt-authenticator.ts";

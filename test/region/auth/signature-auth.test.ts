@@ -12,20 +12,20 @@ import {
   importHmacKey,
   signMessage,
 } from "../../../src/protocol/message-signature.ts";
-import { createSignedFetch, type RegionRequestInit } from "../../../src/region/signed-fetch.ts";
 import { generateRegionKey, type RegionKey } from "../../../src/region/region-keys.ts";
-import { startRegionServer, type RegionServer } from "../../../src/region/server/server.ts";
 import {
   createSignatureAuth,
   type SignatureAuthOptions,
 } from "../../../src/region/server/auth/signature-auth.ts";
+import { startRegionServer, type RegionServer } from "../../../src/region/server/server.ts";
+import { createSignedFetch, type RegionRequestInit } from "../../../src/region/signed-fetch.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 import {
   createRegionFixture,
   publishMoodModel,
   createTextBody,
   type RegionFixture,
 } from "../region-fixture.ts";
-import { propertyRuns } from "../../support/property-runs.ts";
 
 const NOW_MS = 1_800_000_000_000;
 const INFER = "http://region.test/v2/models/mood/versions/1/infer";

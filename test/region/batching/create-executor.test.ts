@@ -1,8 +1,8 @@
-// The executor: which requests share a run, which outputs each gets, the effect of a failing run, and the reports of runs.
-import { coreErrors } from "../../../src/core/common-errors.ts";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
+// The executor: which requests share a run, which outputs each gets, the effect of a failing run, and the reports of runs.
+import { coreErrors } from "../../../src/core/common-errors.ts";
 import type { NamedTensors, Tensor } from "../../../src/core/tensor.ts";
 import { createExecutor } from "../../../src/region/server/batching/create-executor.ts";
 import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";

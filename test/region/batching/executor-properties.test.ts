@@ -1,9 +1,10 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
 // Executor properties: for any sequence of arrivals, disconnects, timeouts and ends of runs, every request gets exactly
 // one correct result.
 import { coreErrors } from "../../../src/core/common-errors.ts";
-import fc from "fast-check";
-import { expect, it } from "vitest";
 import type { BatchingConfig } from "../../../src/registry/serving-config.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 import {
   createExecutorFixture,
   flushEventLoop,
@@ -11,7 +12,6 @@ import {
   type ManualRun,
   TEST_TIER,
 } from "./manual-session.ts";
-import { propertyRuns } from "../../support/property-runs.ts";
 
 type Step =
   | {

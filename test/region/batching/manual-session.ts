@@ -3,10 +3,10 @@ import { vi } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
 import { EdgeTierError } from "../../../src/core/errors.ts";
 import type { NamedTensors, TensorOf } from "../../../src/core/tensor.ts";
-import type { BatchingConfig } from "../../../src/registry/serving-config.ts";
-import { createExecutor } from "../../../src/region/server/batching/create-executor.ts";
 import type { UnbatchableSession } from "../../../src/region/server/batching/batch-runner.ts";
+import { createExecutor } from "../../../src/region/server/batching/create-executor.ts";
 import type { BatchRun, ExecutionRequest } from "../../../src/region/server/executor.ts";
+import type { BatchingConfig } from "../../../src/registry/serving-config.ts";
 import type { Session } from "../../../src/runtime/runtime.ts";
 
 export const flushEventLoop = () => new Promise((resolve) => setImmediate(resolve));

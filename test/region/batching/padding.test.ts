@@ -11,9 +11,9 @@ import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.
 import type { Session } from "../../../src/runtime/runtime.ts";
 import { getTask } from "../../../src/tasks/tasks.ts";
 import { json, tinyTokenizer } from "../../fixtures/tiny-tokenizer.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 import { readFixture } from "../region-fixture.ts";
 import { createExecutorFixture, TEST_TIER } from "./manual-session.ts";
-import { propertyRuns } from "../../support/property-runs.ts";
 
 const padding = { axis: 1, value: 0 };
 

@@ -1,6 +1,6 @@
+import { once } from "node:events";
 // The region pool over real servers on the network: slow, dead and hanging ones, and their recovery.
 import { createServer, type RequestListener } from "node:http";
-import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";

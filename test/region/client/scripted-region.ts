@@ -1,9 +1,9 @@
-// Scripted region: a test sets its responses, on a manual clock. It imports nothing from Node, because suites in workerd use it too.
-import { regionErrors } from "../../../src/region/errors.ts";
 import { type ManualClock } from "../../../src/core/clock.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
 import type { OrcaLoadReport } from "../../../src/protocol/load-report.ts";
 import type { PooledRegion } from "../../../src/region/client/region-state.ts";
+// Scripted region: a test sets its responses, on a manual clock. It imports nothing from Node, because suites in workerd use it too.
+import { regionErrors } from "../../../src/region/errors.ts";
 import type {
   RegionCall,
   RegionFailure,

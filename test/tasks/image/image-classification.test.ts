@@ -1,20 +1,20 @@
 // Tests the image task in Node, as a region runs it; test/edge/images.test.ts tests it inside workerd.
 import { describe, expect, it } from "vitest";
-import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 import { createNoisePng } from "../../../src/cli/doctor/noise-png.ts";
 import { toBase64 } from "../../../src/core/base64.ts";
+import { createLazyImageCodecs } from "../../../src/runtime/native/image-codecs.ts";
 import { imageClassificationTask as task } from "../../../src/tasks/image-classification.ts";
-import type { ImageInput } from "../../../src/tasks/image/image.ts";
 import {
   createImageDecoder,
   type ImageDecoderOptions,
 } from "../../../src/tasks/image/image-decoder.ts";
 import { expectImage } from "../../../src/tasks/image/image-preprocessor.ts";
+import type { ImageInput } from "../../../src/tasks/image/image.ts";
 import { createJpegCodec } from "../../../src/tasks/image/jpeg-codec.ts";
 import { createPngCodec } from "../../../src/tasks/image/png-codec.ts";
 import { resizeBilinear } from "../../../src/tasks/image/resize-bilinear.ts";
 import { getTask } from "../../../src/tasks/tasks.ts";
-import { createLazyImageCodecs } from "../../../src/runtime/native/image-codecs.ts";
+import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 import { imageClassificationContract } from "../../contract/image-classification.ts";
 import { IMAGE_LIMITS, preprocessToPixels, sampleImage } from "../../support/sample-images.ts";
 

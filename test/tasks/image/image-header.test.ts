@@ -1,12 +1,12 @@
 // Tests image headers. This file exceeds 300 lines because of its table of invalid files.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { EdgeTierError } from "../../../src/core/errors.ts";
 import { concatBytes } from "../../../src/core/bytes.ts";
+import { EdgeTierError } from "../../../src/core/errors.ts";
 import { detectImageFormat, parseImageHeader } from "../../../src/tasks/image/image-header.ts";
 import { stripAncillaryChunks } from "../../../src/tasks/image/png-header.ts";
-import { sampleImage, validImages } from "../../support/sample-images.ts";
 import { propertyRuns } from "../../support/property-runs.ts";
+import { sampleImage, validImages } from "../../support/sample-images.ts";
 
 const ascii = (text: string) => Uint8Array.from(text, (character) => character.charCodeAt(0));
 const jpeg = (...parts: readonly Uint8Array[]) =>

@@ -1,13 +1,13 @@
 // Builds a tier of a small convolutional classifier: candidates are made, evaluated in
 // onnxruntime-node and compared.
 import { beforeAll, describe, expect, it } from "vitest";
-import type { EncodedSample } from "../../../src/toolchain/evaluate/evaluation-set.ts";
-import { createNodeRunner } from "../../../src/toolchain/evaluate/node-runner.ts";
+import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { parseBuildPlan, type TierPlan } from "../../../src/toolchain/build-plan/build-plan.ts";
 import { type BuiltTier, buildTier } from "../../../src/toolchain/build-plan/build-tier.ts";
-import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
-import { createRandom } from "../../bench/lib/random.ts";
+import type { EncodedSample } from "../../../src/toolchain/evaluate/evaluation-set.ts";
+import { createNodeRunner } from "../../../src/toolchain/evaluate/node-runner.ts";
 import { encodeModel, ints } from "../../bench/lib/onnx-writer.ts";
+import { createRandom } from "../../bench/lib/random.ts";
 
 const SIDE = 6;
 const CHANNELS = 32;

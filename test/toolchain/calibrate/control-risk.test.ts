@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { controlRisk, findAttainableBound } from "../../../src/toolchain/calibrate/control-risk.ts";
-import { buildThresholdPath } from "../../../src/toolchain/calibrate/threshold-path.ts";
 import type { RiskKind } from "../../../src/toolchain/calibrate/p-values.ts";
 import {
   simulateCascade,
   type Thresholds,
 } from "../../../src/toolchain/calibrate/simulate-cascade.ts";
+import { buildThresholdPath } from "../../../src/toolchain/calibrate/threshold-path.ts";
 import { createAnswer, createProfiledTier } from "./synthetic-cascade.ts";
 
 const all = (count: number) => Array.from({ length: count }, (_, sample) => sample);

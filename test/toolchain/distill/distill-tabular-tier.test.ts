@@ -3,13 +3,13 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { DistillTabularOptions } from "../../../src/toolchain/distill/distill-tabular.ts";
+import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { distillTabularTier } from "../../../src/toolchain/distill/distill-tabular-tier.ts";
+import type { DistillTabularOptions } from "../../../src/toolchain/distill/distill-tabular.ts";
 import { writeInsertedTier } from "../../../src/toolchain/distill/insert-tier.ts";
 import { createNodeRunner } from "../../../src/toolchain/evaluate/node-runner.ts";
 import { readProject } from "../../../src/toolchain/project.ts";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
-import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { encodeModel } from "../../bench/lib/onnx-writer.ts";
 
 const SECONDS = 1000;

@@ -4,12 +4,12 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { DistillTextOptions } from "../../../src/toolchain/distill/distill-text.ts";
+import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { distillTextTier } from "../../../src/toolchain/distill/distill-text-tier.ts";
+import type { DistillTextOptions } from "../../../src/toolchain/distill/distill-text.ts";
 import { writeInsertedTier } from "../../../src/toolchain/distill/insert-tier.ts";
 import { createNodeRunner } from "../../../src/toolchain/evaluate/node-runner.ts";
 import { readProject } from "../../../src/toolchain/project.ts";
-import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { writeToyProject } from "../../support/toy-project.ts";
 
 const SECONDS = 1000;

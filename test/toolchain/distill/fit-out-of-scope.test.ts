@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { fitOutOfScope } from "../../../src/toolchain/distill/fit-out-of-scope.ts";
-import type { LabeledLogits } from "../../../src/toolchain/calibrate/logit-scaling.ts";
 import { LOGITS_OUTPUT, decodePredictions } from "../../../src/cascade/calibration.ts";
+import type { LabeledLogits } from "../../../src/toolchain/calibrate/logit-scaling.ts";
+import { fitOutOfScope } from "../../../src/toolchain/distill/fit-out-of-scope.ts";
 
 const LABELS = ["yes", "no"];
 const row = (logits: readonly number[], label: number): LabeledLogits => ({

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import type { TextInput } from "../../../src/tasks/task.ts";
 import { findSimilarWords } from "../../../src/toolchain/distill/similar-words.ts";
 import type { Teacher } from "../../../src/toolchain/distill/teacher.ts";
-import type { TextInput } from "../../../src/tasks/task.ts";
 
 /**
  * Logits by word: towns have a large first logit, fruits a large second one, and function words a

@@ -2,26 +2,26 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { NamedTensors } from "../../../src/core/tensor.ts";
+import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
+import {
+  findActivationRanges,
+  quantizeStudent,
+} from "../../../src/toolchain/distill/int8-student.ts";
 import {
   buildEmbeddingBagGraph,
   layerInputNames,
   buildTabularGraph,
 } from "../../../src/toolchain/distill/student-graph.ts";
-import {
-  findActivationRanges,
-  quantizeStudent,
-} from "../../../src/toolchain/distill/int8-student.ts";
 import { serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
+import { forwardLayers, initDenseLayers } from "../../../src/toolchain/train/dense-layers.ts";
 import {
   packBags,
   createEmbeddingBag,
   randomEmbeddings,
 } from "../../../src/toolchain/train/embedding-bag.ts";
-import { forwardLayers, initDenseLayers } from "../../../src/toolchain/train/dense-layers.ts";
 import { standardize, fitStandardization } from "../../../src/toolchain/train/standardize.ts";
-import type { NamedTensors } from "../../../src/core/tensor.ts";
-import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { propertyRuns } from "../../support/property-runs.ts";
 
 const runtime = createNativeRuntime({ intraOpThreads: 1 });

@@ -4,6 +4,11 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { createInProcessRegionClient } from "../../../src/region/drivers/in-process.ts";
+import { publishModel } from "../../../src/registry/publish.ts";
+import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
+import { imageClassificationTask } from "../../../src/tasks/image-classification.ts";
+import { addExitTier } from "../../../src/toolchain/early-exit/add-exit-tier.ts";
 import {
   selectBestCut,
   findTierCuts,
@@ -12,22 +17,17 @@ import {
   createExits,
   selectTierToCut,
 } from "../../../src/toolchain/early-exit/create-exits.ts";
-import { addExitTier } from "../../../src/toolchain/early-exit/add-exit-tier.ts";
 import { writeExitTier } from "../../../src/toolchain/early-exit/write-exit-tier.ts";
+import type { LabeledSample } from "../../../src/toolchain/evaluate/labeled-samples.ts";
 import { createNodeRunner } from "../../../src/toolchain/evaluate/node-runner.ts";
 import {
   requireClassification,
   createTierPreprocessor,
 } from "../../../src/toolchain/evaluate/project-tier.ts";
-import type { LabeledSample } from "../../../src/toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../../src/toolchain/project.ts";
-import { publishModel } from "../../../src/registry/publish.ts";
-import { createInProcessRegionClient } from "../../../src/region/drivers/in-process.ts";
-import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
-import { imageClassificationTask } from "../../../src/tasks/image-classification.ts";
 import { createRegionFixture } from "../../region/region-fixture.ts";
-import { writeSampleProject } from "../../support/write-sample-project.ts";
 import { IMAGE_LIMITS, sampleImage } from "../../support/sample-images.ts";
+import { writeSampleProject } from "../../support/write-sample-project.ts";
 import { untrainedVisionProject } from "./untrained-vision-project.ts";
 
 const source = untrainedVisionProject();

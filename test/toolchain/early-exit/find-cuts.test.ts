@@ -1,9 +1,9 @@
 // Cut points: dominating values of graphs, and the work before each.
 import { describe, expect, it } from "vitest";
-import { findCuts, selectProposals } from "../../../src/toolchain/early-exit/find-cuts.ts";
-import { findDominatingValues } from "../../../src/toolchain/early-exit/dominating-values.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
+import { findDominatingValues } from "../../../src/toolchain/early-exit/dominating-values.ts";
+import { findCuts, selectProposals } from "../../../src/toolchain/early-exit/find-cuts.ts";
 import { floatTensor, model, node } from "../onnx/model-builders.ts";
 import { flatModel, maskedModel, mirroredViewsModel, residualModel } from "./splittable-models.ts";
 

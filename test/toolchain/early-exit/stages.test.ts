@@ -1,5 +1,7 @@
 // Stages: a graph in two stages gives the whole graph's outputs, exactly in FP32 and closely in 8 bits.
 import { describe, expect, it } from "vitest";
+import type { NamedTensors } from "../../../src/core/tensor.ts";
+import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { chooseActivationQuantization } from "../../../src/toolchain/early-exit/activation-quantization.ts";
 import { findCuts } from "../../../src/toolchain/early-exit/find-cuts.ts";
 import {
@@ -12,8 +14,6 @@ import {
 import type { CutTensor } from "../../../src/toolchain/early-exit/views.ts";
 import { type Model, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { generateInputs } from "../../../src/toolchain/passes/verify-outputs.ts";
-import type { NamedTensors } from "../../../src/core/tensor.ts";
-import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { floatTensor, model, node } from "../onnx/model-builders.ts";
 import { maskedModel, mirroredViewsModel, residualModel } from "./splittable-models.ts";
 

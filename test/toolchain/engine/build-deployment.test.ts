@@ -8,23 +8,23 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import {
-  type BuildDeploymentOptions,
-  type BuiltDeployment,
-  buildDeployment,
-  type DeployedGraph,
-} from "../../../src/toolchain/engine/build-deployment.ts";
-import {
-  type DeploymentConfig,
-  readDeploymentConfig,
-} from "../../../src/toolchain/deployment-config.ts";
-import { parseWasmModule, type WasmModule } from "../../../src/toolchain/engine/wasm-module.ts";
 import { ENGINE_FOLDER, PROJECT_ROOT } from "../../../src/cli/local/paths.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
 import { createBytesSource } from "../../../src/runtime/wasm/byte-source.ts";
 import type { Deployment } from "../../../src/runtime/wasm/deployment.ts";
 import { decodeFunctionSet } from "../../../src/runtime/wasm/function-set.ts";
 import { restoreSnapshot } from "../../../src/runtime/wasm/restore-snapshot.ts";
+import {
+  type DeploymentConfig,
+  readDeploymentConfig,
+} from "../../../src/toolchain/deployment-config.ts";
+import {
+  type BuildDeploymentOptions,
+  type BuiltDeployment,
+  buildDeployment,
+  type DeployedGraph,
+} from "../../../src/toolchain/engine/build-deployment.ts";
+import { parseWasmModule, type WasmModule } from "../../../src/toolchain/engine/wasm-module.ts";
 import { readFixtureGraph } from "../../support/fixture-graphs.ts";
 
 const sha256 = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex");

@@ -4,17 +4,17 @@ import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { ENGINE_FOLDER, PROJECT_ROOT } from "../../../src/cli/local/paths.ts";
+import {
+  type DeploymentConfig,
+  readDeploymentConfig,
+} from "../../../src/toolchain/deployment-config.ts";
 import {
   type BuiltDeployment,
   buildDeployment,
   type DeployedGraph,
 } from "../../../src/toolchain/engine/build-deployment.ts";
-import {
-  type DeploymentConfig,
-  readDeploymentConfig,
-} from "../../../src/toolchain/deployment-config.ts";
 import { parseWasmModule } from "../../../src/toolchain/engine/wasm-module.ts";
-import { ENGINE_FOLDER, PROJECT_ROOT } from "../../../src/cli/local/paths.ts";
 import { readFixtureGraph } from "../../support/fixture-graphs.ts";
 
 const SECONDS = 1000;

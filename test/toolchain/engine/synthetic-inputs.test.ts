@@ -1,11 +1,11 @@
 // Synthetic inputs: their shapes, datatypes and values.
 import { describe, expect, it } from "vitest";
+import { countElements, type NamedTensors, type TensorSpec } from "../../../src/core/tensor.ts";
 import {
   createProfilingInputs,
   createValidationInputs,
   createWarmUpInputs,
 } from "../../../src/toolchain/engine/synthetic-inputs.ts";
-import { countElements, type NamedTensors, type TensorSpec } from "../../../src/core/tensor.ts";
 
 const textSpecs: readonly TensorSpec[] = [
   { name: "ids", datatype: "INT64", shape: [-1, -1] },

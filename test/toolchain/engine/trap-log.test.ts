@@ -3,13 +3,13 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
 import {
   addKeepFunctions,
   readDeploymentConfig,
 } from "../../../src/toolchain/deployment-config.ts";
 import { resolveFunctionIndices, parseTrapLog } from "../../../src/toolchain/engine/trap-log.ts";
 import { parseWasmModule } from "../../../src/toolchain/engine/wasm-module.ts";
-import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
 
 const fullEngineSha256 = "e".repeat(64);
 const renderRecord = (fields: object, engine = fullEngineSha256) =>

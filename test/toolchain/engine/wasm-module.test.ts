@@ -6,21 +6,22 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
-import { stripFunctions } from "../../../src/toolchain/engine/strip-functions.ts";
+import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
+import { STRIPPED_FUNCTION_EXPORT, LATEST_SLOT_EXPORT } from "../../../src/runtime/wasm/traps.ts";
 import {
   ENTRY_FLAGS_OFFSET,
   globalExportName,
   instrumentFunctions,
 } from "../../../src/toolchain/engine/instrument-functions.ts";
 import { prepareEngine } from "../../../src/toolchain/engine/prepare-engine.ts";
+import { stripFunctions } from "../../../src/toolchain/engine/strip-functions.ts";
 import {
   encodeWasmModule,
   parseWasmModule,
   SECTION_ID,
   type WasmModule,
 } from "../../../src/toolchain/engine/wasm-module.ts";
-import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
-import { STRIPPED_FUNCTION_EXPORT, LATEST_SLOT_EXPORT } from "../../../src/runtime/wasm/traps.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 import {
   assemble,
   functionNameOf,
@@ -28,7 +29,6 @@ import {
   instantiateSmallModule,
   type SmallWasmInstance,
 } from "../../support/small-wasm-module.ts";
-import { propertyRuns } from "../../support/property-runs.ts";
 
 const sha256 = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex");
 const wasm = assemble();

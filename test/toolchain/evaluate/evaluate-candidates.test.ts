@@ -1,7 +1,7 @@
 // Evaluation of candidates in onnxruntime-node: which are rejected, and with which figures.
 import { describe, expect, it } from "vitest";
-import type { EncodedSample } from "../../../src/toolchain/evaluate/evaluation-set.ts";
 import { evaluateCandidates } from "../../../src/toolchain/evaluate/evaluate-candidates.ts";
+import type { EncodedSample } from "../../../src/toolchain/evaluate/evaluation-set.ts";
 import { createNodeRunner } from "../../../src/toolchain/evaluate/node-runner.ts";
 import type { RunnerSession, Runner } from "../../../src/toolchain/evaluate/runner.ts";
 import { encodeModel } from "../../bench/lib/onnx-writer.ts";

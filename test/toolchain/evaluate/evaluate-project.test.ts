@@ -1,11 +1,18 @@
 // Evaluation of a small project, in workerd and in onnxruntime-node.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
+import type { TextClassificationProject } from "../../../src/registry/manifest.ts";
 import { loadEngineInNode } from "../../../src/toolchain/engine/load-engine-in-node.ts";
 import { prepareEngine } from "../../../src/toolchain/engine/prepare-engine.ts";
 import {
   type Evaluation,
   evaluateProject,
 } from "../../../src/toolchain/evaluate/evaluate-project.ts";
+import {
+  createWorkerdRunner,
+  type WorkerdRunner,
+} from "../../../src/toolchain/evaluate/harness/workerd-runner.ts";
+import type { LabeledSample } from "../../../src/toolchain/evaluate/labeled-samples.ts";
 import { createNodeRunner } from "../../../src/toolchain/evaluate/node-runner.ts";
 import {
   profileNativeOperators,
@@ -17,13 +24,6 @@ import {
   profileWorkerdPhases,
 } from "../../../src/toolchain/evaluate/profile/phase-profile.ts";
 import type { ProjectTier } from "../../../src/toolchain/evaluate/project-tier.ts";
-import type { LabeledSample } from "../../../src/toolchain/evaluate/labeled-samples.ts";
-import {
-  createWorkerdRunner,
-  type WorkerdRunner,
-} from "../../../src/toolchain/evaluate/harness/workerd-runner.ts";
-import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
-import type { TextClassificationProject } from "../../../src/registry/manifest.ts";
 import { readToyFiles, toyProject } from "../../support/toy-project.ts";
 
 const [tier] = toyProject.tiers as [ProjectTier, ProjectTier];

@@ -3,8 +3,8 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readSamples } from "../../../src/toolchain/evaluate/labeled-samples.ts";
 import { textClassificationTask } from "../../../src/tasks/text-classification.ts";
+import { readSamples } from "../../../src/toolchain/evaluate/labeled-samples.ts";
 
 const options = { task: textClassificationTask, limits: { maxBytes: 10 } };
 

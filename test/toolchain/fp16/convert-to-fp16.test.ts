@@ -3,12 +3,14 @@
 // exceeds 300 lines.
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
+import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { compareModels } from "../../../src/toolchain/fp16/compare-models.ts";
 import {
   convertToFp16,
   type Fp16Options,
   type Fp16Report,
 } from "../../../src/toolchain/fp16/convert-to-fp16.ts";
+import { traverseGraphs } from "../../../src/toolchain/onnx/graph-traversal.ts";
 import { type Model, parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { makeIntAttribute, makeTensorAttribute } from "../../../src/toolchain/onnx/nodes.ts";
 import {
@@ -19,9 +21,6 @@ import {
 import { elementTypeOf } from "../../../src/toolchain/onnx/tensor-data.ts";
 import { valueTypeOf } from "../../../src/toolchain/onnx/type-inference.ts";
 import { buildValueTable } from "../../../src/toolchain/onnx/value-table.ts";
-import { traverseGraphs } from "../../../src/toolchain/onnx/graph-traversal.ts";
-import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
-import { findRedundantCasts } from "./redundant-casts.ts";
 import {
   subgraphAttribute,
   floatAttribute,
@@ -32,6 +31,7 @@ import {
   model,
   node,
 } from "../onnx/model-builders.ts";
+import { findRedundantCasts } from "./redundant-casts.ts";
 
 const runtime = createNativeRuntime({ intraOpThreads: 1 });
 

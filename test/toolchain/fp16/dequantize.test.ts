@@ -1,12 +1,12 @@
 // Tests the conversion of quantized graphs to FP32: the same numbers, except for the rounding to 8
 // bits.
 import { describe, expect, it } from "vitest";
+import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { compareModels } from "../../../src/toolchain/fp16/compare-models.ts";
 import { dequantize } from "../../../src/toolchain/fp16/dequantize.ts";
 import { type Model, parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { makeIntAttribute } from "../../../src/toolchain/onnx/nodes.ts";
 import { readFloats, makeTensor } from "../../../src/toolchain/onnx/tensor-data.ts";
-import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import {
   floatTensor,
   int8Tensor,

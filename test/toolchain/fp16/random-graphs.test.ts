@@ -2,12 +2,13 @@
 // similar outputs.
 import fc from "fast-check";
 import { expect, it } from "vitest";
+import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { compareModels } from "../../../src/toolchain/fp16/compare-models.ts";
 import { convertToFp16 } from "../../../src/toolchain/fp16/convert-to-fp16.ts";
 import { type Model, parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { makeIntAttribute } from "../../../src/toolchain/onnx/nodes.ts";
 import type { NodeProto } from "../../../src/toolchain/onnx/proto/onnx_pb.js";
-import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 import {
   subgraphAttribute,
   floatTensor,
@@ -17,7 +18,6 @@ import {
   node,
 } from "../onnx/model-builders.ts";
 import { findRedundantCasts } from "./redundant-casts.ts";
-import { propertyRuns } from "../../support/property-runs.ts";
 
 const runtime = createNativeRuntime({ intraOpThreads: 1 });
 

@@ -2,17 +2,17 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { compareModels } from "../../../src/toolchain/fp16/compare-models.ts";
-import { convertToFp16 } from "../../../src/toolchain/fp16/convert-to-fp16.ts";
-import { dequantize } from "../../../src/toolchain/fp16/dequantize.ts";
-import { emulateFp16Rounding } from "../../../src/toolchain/fp16/emulate-rounding.ts";
-import { parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { expectFloat32Tensor, type NamedTensors } from "../../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import {
   createWordpieceTokenizer,
   tokenizerJsonSchema,
 } from "../../../src/tasks/text/wordpiece.ts";
+import { compareModels } from "../../../src/toolchain/fp16/compare-models.ts";
+import { convertToFp16 } from "../../../src/toolchain/fp16/convert-to-fp16.ts";
+import { dequantize } from "../../../src/toolchain/fp16/dequantize.ts";
+import { emulateFp16Rounding } from "../../../src/toolchain/fp16/emulate-rounding.ts";
+import { parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import {
   randomImageInput,
   intentSampleTexts,

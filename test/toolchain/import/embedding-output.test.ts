@@ -1,11 +1,11 @@
 // Tests the import of sentence encoders as `embedding` projects: the output with the vector, and
 // its pooling.
 import { describe, expect, it } from "vitest";
+import { createNodeRunner } from "../../../src/toolchain/evaluate/node-runner.ts";
 import { inferTask, type TaskOptions } from "../../../src/toolchain/import/adapt-to-task.ts";
 import { importModel } from "../../../src/toolchain/import/import-model.ts";
 import { createImportSamples } from "../../../src/toolchain/import/import-samples.ts";
 import { makeIntAttribute } from "../../../src/toolchain/onnx/nodes.ts";
-import { createNodeRunner } from "../../../src/toolchain/evaluate/node-runner.ts";
 import { json, tinyTokenizer } from "../../fixtures/tiny-tokenizer.ts";
 import { floatTensor, intListAttribute, model, node } from "../onnx/model-builders.ts";
 

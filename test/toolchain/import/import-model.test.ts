@@ -4,6 +4,11 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
+import { prepareEngine } from "../../../src/toolchain/engine/prepare-engine.ts";
+import { createWorkerdRunner } from "../../../src/toolchain/evaluate/harness/workerd-runner.ts";
+import { createNodeRunner } from "../../../src/toolchain/evaluate/node-runner.ts";
+import type { Runner } from "../../../src/toolchain/evaluate/runner.ts";
 import { inferTask, type TaskOptions } from "../../../src/toolchain/import/adapt-to-task.ts";
 import {
   importModel,
@@ -11,14 +16,9 @@ import {
   type PlaceChoice,
 } from "../../../src/toolchain/import/import-model.ts";
 import { createImportSamples } from "../../../src/toolchain/import/import-samples.ts";
-import { prepareEngine } from "../../../src/toolchain/engine/prepare-engine.ts";
-import { createNodeRunner } from "../../../src/toolchain/evaluate/node-runner.ts";
-import type { Runner } from "../../../src/toolchain/evaluate/runner.ts";
-import { createWorkerdRunner } from "../../../src/toolchain/evaluate/harness/workerd-runner.ts";
 import { type Model, parseModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { makeIntAttribute } from "../../../src/toolchain/onnx/nodes.ts";
 import { StringStringEntryProtoSchema } from "../../../src/toolchain/onnx/proto/onnx_pb.js";
-import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
 import { tinyTokenizer } from "../../fixtures/tiny-tokenizer.ts";
 import {
   subgraphAttribute,

@@ -5,11 +5,11 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { create } from "@bufbuild/protobuf";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { byteView } from "../../../src/core/bytes.ts";
 import { readModelFile } from "../../../src/toolchain/import/read-model-file.ts";
 import { parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { type TensorProto, TensorProtoSchema } from "../../../src/toolchain/onnx/proto/onnx_pb.js";
 import { readFloats } from "../../../src/toolchain/onnx/tensor-data.ts";
-import { byteView } from "../../../src/core/bytes.ts";
 import { subgraphAttribute, graph, model, node } from "../onnx/model-builders.ts";
 
 let root: string;

@@ -1,14 +1,14 @@
 // Tests the extraction of subgraphs: two halves that run one after the other equal the whole.
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { extractSubgraph } from "../../../src/toolchain/onnx/extract-subgraph.ts";
-import { type Model, parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
-import { arbitraryModel } from "../passes/arbitrary-model.ts";
+import { extractSubgraph } from "../../../src/toolchain/onnx/extract-subgraph.ts";
+import { type Model, parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { generateInputs } from "../../../src/toolchain/passes/verify-outputs.ts";
-import { subgraphAttribute, floatTensor, graph, model, node } from "./model-builders.ts";
 import { propertyRuns } from "../../support/property-runs.ts";
+import { arbitraryModel } from "../passes/arbitrary-model.ts";
+import { subgraphAttribute, floatTensor, graph, model, node } from "./model-builders.ts";
 
 const runtime = createNativeRuntime({ intraOpThreads: 1, graphOptimization: "disabled" });
 

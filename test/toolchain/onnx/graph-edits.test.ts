@@ -6,10 +6,10 @@ import {
   redirectUse,
   renameAtOrigin,
 } from "../../../src/toolchain/onnx/graph-edits.ts";
+import { traverseGraphs } from "../../../src/toolchain/onnx/graph-traversal.ts";
 import type { GraphProto } from "../../../src/toolchain/onnx/proto/onnx_pb.js";
 import { sortTopologically } from "../../../src/toolchain/onnx/topological-sort.ts";
 import { buildValueTable } from "../../../src/toolchain/onnx/value-table.ts";
-import { traverseGraphs } from "../../../src/toolchain/onnx/graph-traversal.ts";
 import { subgraphAttribute, floatTensor, graph, model, node } from "./model-builders.ts";
 
 const addBranch = () =>

@@ -1,6 +1,7 @@
 // Builds models of a few nodes from a compact notation.
 import { create } from "@bufbuild/protobuf";
 import type { Model } from "../../../src/toolchain/onnx/model-file.ts";
+import { makeNode } from "../../../src/toolchain/onnx/nodes.ts";
 import {
   type AttributeProto,
   AttributeProto_AttributeType,
@@ -13,7 +14,6 @@ import {
   type ValueInfoProto,
   ValueInfoProtoSchema,
 } from "../../../src/toolchain/onnx/proto/onnx_pb.js";
-import { makeNode } from "../../../src/toolchain/onnx/nodes.ts";
 import { toDataType, makeTensor } from "../../../src/toolchain/onnx/tensor-data.ts";
 
 /** Parses `"x: float [N, 3]"`, or `"x"` without a type. */

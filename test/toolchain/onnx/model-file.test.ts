@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { create, equals } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { EdgeTierError } from "../../../src/core/errors.ts";
 import { parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import {
   type GraphProto,
@@ -11,8 +12,8 @@ import {
   ModelProtoSchema,
   TensorProtoSchema,
 } from "../../../src/toolchain/onnx/proto/onnx_pb.js";
-import { EdgeTierError } from "../../../src/core/errors.ts";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 import { makeSmallMobileNet } from "../../support/reference-models.ts";
 import {
   subgraphAttribute,
@@ -22,7 +23,6 @@ import {
   model,
   node,
 } from "./model-builders.ts";
-import { propertyRuns } from "../../support/property-runs.ts";
 
 const FIXTURES = join(import.meta.dirname, "../../fixtures");
 const MODELS = join(import.meta.dirname, "../../../models");

@@ -1,8 +1,8 @@
 // Tests the removal of casts without effect; casts that round remain.
 import { expect, it } from "vitest";
-import { removeRedundantCasts } from "../../../src/toolchain/onnx/redundant-casts.ts";
 import { makeIntAttribute } from "../../../src/toolchain/onnx/nodes.ts";
 import type { NodeProto } from "../../../src/toolchain/onnx/proto/onnx_pb.js";
+import { removeRedundantCasts } from "../../../src/toolchain/onnx/redundant-casts.ts";
 import { toDataType } from "../../../src/toolchain/onnx/tensor-data.ts";
 import { buildValueTable } from "../../../src/toolchain/onnx/value-table.ts";
 import { subgraphAttribute, graph, model, node } from "./model-builders.ts";

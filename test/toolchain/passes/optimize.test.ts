@@ -1,14 +1,14 @@
 // Tests all passes together on random graphs: the outputs remain, and a second run has no effect.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { type Model, parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
-import { verifyOutputs } from "../../../src/toolchain/passes/verify-outputs.ts";
 import { optimize } from "../../../src/toolchain/passes/optimize.ts";
 import { traverseNodes } from "../../../src/toolchain/passes/runtime-optimization.ts";
-import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
+import { verifyOutputs } from "../../../src/toolchain/passes/verify-outputs.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 import { floatTensor, int64Tensor, model, node } from "../onnx/model-builders.ts";
 import { arbitraryModel } from "./arbitrary-model.ts";
-import { propertyRuns } from "../../support/property-runs.ts";
 
 const runtime = createNativeRuntime({ intraOpThreads: 1 });
 const cloneModel = (model: Model): Model => parseModel(serializeModel(model));

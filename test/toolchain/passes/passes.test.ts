@@ -2,21 +2,21 @@
 // One file covers all passes, because they share the harness that compares outputs; it exceeds 300
 // lines.
 import { describe, expect, it } from "vitest";
+import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { readFloatConstant } from "../../../src/toolchain/onnx/constants.ts";
+import { freezeInitializers } from "../../../src/toolchain/onnx/initializers.ts";
 import { type Model, parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { makeIntAttribute, makeTensorAttribute } from "../../../src/toolchain/onnx/nodes.ts";
 import type { GraphProto } from "../../../src/toolchain/onnx/proto/onnx_pb.js";
-import { freezeInitializers } from "../../../src/toolchain/onnx/initializers.ts";
 import { buildValueTable } from "../../../src/toolchain/onnx/value-table.ts";
-import { verifyOutputs } from "../../../src/toolchain/passes/verify-outputs.ts";
 import { dedupeInitializers } from "../../../src/toolchain/passes/dedupe-initializers.ts";
 import { foldBatchNorm } from "../../../src/toolchain/passes/fold-batch-norm.ts";
 import { foldConstants } from "../../../src/toolchain/passes/fold-constants.ts";
 import { mergeBias } from "../../../src/toolchain/passes/merge-bias.ts";
 import { removeIdentity } from "../../../src/toolchain/passes/remove-identity.ts";
 import { removeUnused } from "../../../src/toolchain/passes/remove-unused.ts";
+import { verifyOutputs } from "../../../src/toolchain/passes/verify-outputs.ts";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
-import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import {
   subgraphAttribute,
   floatAttribute,

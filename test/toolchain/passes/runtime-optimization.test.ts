@@ -3,20 +3,20 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { prepareEngine } from "../../../src/toolchain/engine/prepare-engine.ts";
+import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
+import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
+import { createWasmRuntime } from "../../../src/runtime/wasm/wasm-runtime.ts";
 import { loadEngineInNode } from "../../../src/toolchain/engine/load-engine-in-node.ts";
+import { prepareEngine } from "../../../src/toolchain/engine/prepare-engine.ts";
 import { dequantize } from "../../../src/toolchain/fp16/dequantize.ts";
 import { type Model, parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
-import { verifyOutputs } from "../../../src/toolchain/passes/verify-outputs.ts";
 import { optimize } from "../../../src/toolchain/passes/optimize.ts";
 import {
   countNonStandardOperators,
   optimizeWithRuntime,
   type GraphOptimizationLevel,
 } from "../../../src/toolchain/passes/runtime-optimization.ts";
-import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
-import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
-import { createWasmRuntime } from "../../../src/runtime/wasm/wasm-runtime.ts";
+import { verifyOutputs } from "../../../src/toolchain/passes/verify-outputs.ts";
 import { makeSmallMobileNet } from "../../support/reference-models.ts";
 import { floatAttribute, floatTensor, model, node } from "../onnx/model-builders.ts";
 

@@ -1,10 +1,10 @@
+import type { NamedTensors } from "../../../src/core/tensor.ts";
+import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 // Runs models in onnxruntime-node on random inputs.
 import { createWarmUpInputs } from "../../../src/toolchain/engine/synthetic-inputs.ts";
 import { type Model, parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { toTensor } from "../../../src/toolchain/onnx/tensor-conversion.ts";
 import { measureShapes, type TensorShapes } from "../../../src/toolchain/prune/measure-shapes.ts";
-import type { NamedTensors } from "../../../src/core/tensor.ts";
-import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 
 export const runtime = createNativeRuntime({ intraOpThreads: 1 });
 

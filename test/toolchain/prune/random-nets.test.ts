@@ -2,11 +2,11 @@
 // network runs.
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { ChannelPruner, pruneChannels } from "../../../src/toolchain/prune/prune-channels.ts";
 import { computeLayerCosts, sumLayerCosts } from "../../../src/toolchain/prune/graph-cost.ts";
+import { ChannelPruner, pruneChannels } from "../../../src/toolchain/prune/prune-channels.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 import { cloneModel, measureDifference, measureModelShapes } from "./model-runs.ts";
 import { createRandomNet, type NetChoices, NET_STEPS } from "./random-net.ts";
-import { propertyRuns } from "../../support/property-runs.ts";
 
 const pick = fc.nat({ max: 1000 });
 const netArbitrary: fc.Arbitrary<NetChoices> = fc.record({

@@ -2,8 +2,8 @@
 import { describe, expect, it } from "vitest";
 import { dequantize } from "../../../src/toolchain/fp16/dequantize.ts";
 import { type Model, parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
-import { pruneChannels } from "../../../src/toolchain/prune/prune-channels.ts";
 import { computeLayerCosts, sumLayerCosts } from "../../../src/toolchain/prune/graph-cost.ts";
+import { pruneChannels } from "../../../src/toolchain/prune/prune-channels.ts";
 import { createAlexNet } from "../../bench/lib/alexnet.ts";
 import { makeSmallMobileNet } from "../../support/reference-models.ts";
 import { cloneModel, measureDifference, measureModelShapes } from "./model-runs.ts";

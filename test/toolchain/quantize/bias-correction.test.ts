@@ -1,15 +1,15 @@
 // Tests that corrected biases remove the mean error of quantized layers.
 import { describe, expect, it } from "vitest";
 import type { Model } from "../../../src/toolchain/onnx/model-file.ts";
-import { correctBiases } from "../../../src/toolchain/quantize/bias-correction.ts";
 import {
   collectHistograms,
   selectRanges,
 } from "../../../src/toolchain/quantize/activation-ranges.ts";
+import { correctBiases } from "../../../src/toolchain/quantize/bias-correction.ts";
 import { quantizeStatic } from "../../../src/toolchain/quantize/static-quantization.ts";
 import { floatTensor, model, node } from "../onnx/model-builders.ts";
-import { cloneModel, fp32Tensor, randomFp32Tensor, runModel, runtime } from "./run-model.ts";
 import { buildNetwork } from "./random-network.ts";
+import { cloneModel, fp32Tensor, randomFp32Tensor, runModel, runtime } from "./run-model.ts";
 
 /** Returns the mean of each output over the samples. */
 async function measureMeans(

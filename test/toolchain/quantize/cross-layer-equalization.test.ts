@@ -9,10 +9,12 @@ import {
   collectHistograms,
   selectRanges,
 } from "../../../src/toolchain/quantize/activation-ranges.ts";
-import { ReferenceOutputs } from "../../../src/toolchain/quantize/output-deviation.ts";
 import { equalizeLayers } from "../../../src/toolchain/quantize/cross-layer-equalization.ts";
+import { ReferenceOutputs } from "../../../src/toolchain/quantize/output-deviation.ts";
 import { quantizeStatic } from "../../../src/toolchain/quantize/static-quantization.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 import { floatAttribute, floatTensor, model, node } from "../onnx/model-builders.ts";
+import { arbitraryNetwork, buildNetwork } from "./random-network.ts";
 import {
   cloneModel,
   largestDifference,
@@ -21,8 +23,6 @@ import {
   runModel,
   runtime,
 } from "./run-model.ts";
-import { arbitraryNetwork, buildNetwork } from "./random-network.ts";
-import { propertyRuns } from "../../support/property-runs.ts";
 
 const constant = ({ graph }: Model, name: string) =>
   graph.initializer

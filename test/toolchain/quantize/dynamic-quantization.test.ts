@@ -1,8 +1,8 @@
 // Tests dynamic quantization, which quantizes activations at run time.
 import { describe, expect, it } from "vitest";
-import { makeIntAttribute } from "../../../src/toolchain/onnx/nodes.ts";
 import { serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import type { Model } from "../../../src/toolchain/onnx/model-file.ts";
+import { makeIntAttribute } from "../../../src/toolchain/onnx/nodes.ts";
 import {
   type DynamicOptions,
   quantizeDynamic,

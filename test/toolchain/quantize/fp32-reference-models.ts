@@ -2,13 +2,13 @@
 // rounding to 8 bits.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { dequantize } from "../../../src/toolchain/fp16/dequantize.ts";
-import { type Model, parseModel } from "../../../src/toolchain/onnx/model-file.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
 import {
   createWordpieceTokenizer,
   tokenizerJsonSchema,
 } from "../../../src/tasks/text/wordpiece.ts";
+import { dequantize } from "../../../src/toolchain/fp16/dequantize.ts";
+import { type Model, parseModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { makeSmallMobileNet } from "../../support/reference-models.ts";
 
 const ARTIFACTS = join(import.meta.dirname, "../../../models/intent/artifacts");

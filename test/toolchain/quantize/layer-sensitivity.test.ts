@@ -1,13 +1,13 @@
 // Tests the ranking of layers by sensitivity, and the search for layers to keep in FP32.
 import { describe, expect, it } from "vitest";
-import { ReferenceOutputs } from "../../../src/toolchain/quantize/output-deviation.ts";
-import { createQuantizer } from "../../../src/toolchain/quantize/quantizer.ts";
+import { serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import {
   searchFp32Layers,
   mostSensitiveLayers,
   rankLayers,
 } from "../../../src/toolchain/quantize/layer-sensitivity.ts";
-import { serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
+import { ReferenceOutputs } from "../../../src/toolchain/quantize/output-deviation.ts";
+import { createQuantizer } from "../../../src/toolchain/quantize/quantizer.ts";
 import { floatTensor, model, node } from "../onnx/model-builders.ts";
 import { cloneModel, randomFp32Tensor, runtime } from "./run-model.ts";
 

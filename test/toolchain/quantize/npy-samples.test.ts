@@ -3,8 +3,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readNpySamples } from "../../../src/toolchain/quantize/npy-samples.ts";
 import type { NamedTensors, TensorSpec } from "../../../src/core/tensor.ts";
+import { readNpySamples } from "../../../src/toolchain/quantize/npy-samples.ts";
 import { encodeNpy } from "./encode-npy.ts";
 
 let folder: string;

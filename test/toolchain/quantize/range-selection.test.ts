@@ -1,8 +1,8 @@
 // Tests the selection of ranges from histograms.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { RANGE_METHODS, selectRange } from "../../../src/toolchain/quantize/range-selection.ts";
 import { Histogram } from "../../../src/toolchain/quantize/histogram.ts";
+import { RANGE_METHODS, selectRange } from "../../../src/toolchain/quantize/range-selection.ts";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 
 function buildHistogram(...parts: readonly ArrayLike<number>[]): Histogram {

@@ -1,5 +1,9 @@
 // Tests quantized models of real size: their deviation from FP32, and that both runtimes run them.
 import { describe, expect, it } from "vitest";
+import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
+import { expectFloat32Tensor, type NamedTensors } from "../../../src/core/tensor.ts";
+import type { Runtime } from "../../../src/runtime/runtime.ts";
+import { createWasmRuntime } from "../../../src/runtime/wasm/wasm-runtime.ts";
 import { loadEngineInNode } from "../../../src/toolchain/engine/load-engine-in-node.ts";
 import { prepareEngine } from "../../../src/toolchain/engine/prepare-engine.ts";
 import { parseModel } from "../../../src/toolchain/onnx/model-file.ts";
@@ -8,10 +12,6 @@ import {
   createQuantizer,
   type QuantizeRequest,
 } from "../../../src/toolchain/quantize/quantizer.ts";
-import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
-import { expectFloat32Tensor, type NamedTensors } from "../../../src/core/tensor.ts";
-import type { Runtime } from "../../../src/runtime/runtime.ts";
-import { createWasmRuntime } from "../../../src/runtime/wasm/wasm-runtime.ts";
 import { randomImageInput, intentSampleTexts } from "../../support/reference-models.ts";
 import { loadFp32Intent, encodeIntentInputs, loadFp32MobileNet } from "./fp32-reference-models.ts";
 import { readFusedOps, largestDifference, runtime } from "./run-model.ts";

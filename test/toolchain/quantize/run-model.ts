@@ -3,9 +3,9 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InferenceSession } from "onnxruntime-node";
-import { type Model, parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { expectFloat32Tensor, type NamedTensors, type TensorOf } from "../../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
+import { type Model, parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 
 export const runtime = createNativeRuntime({ intraOpThreads: 1 });

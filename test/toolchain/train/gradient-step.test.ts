@@ -2,18 +2,18 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
+import {
+  type DenseLayer,
+  forwardLayers,
+  initDenseLayers,
+} from "../../../src/toolchain/train/dense-layers.ts";
 import { fakeQuantizeColumns } from "../../../src/toolchain/train/fake-quantize.ts";
 import {
   type BatchInputs,
   createGradientStep,
   type GradientStepOptions,
 } from "../../../src/toolchain/train/gradient-step.ts";
-import {
-  type DenseLayer,
-  forwardLayers,
-  initDenseLayers,
-} from "../../../src/toolchain/train/dense-layers.ts";
-import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 import { propertyRuns } from "../../support/property-runs.ts";
 
 const BATCH = 3;

@@ -1,7 +1,7 @@
 // API key authenticator: compares a key's hash with the stored hashes.
 
-import { httpErrors } from "../../errors.ts";
 import type { Clock } from "../../../core/clock.ts";
+import { httpErrors } from "../../errors.ts";
 import { type ApiKeyEntry, hashApiKey, isWellFormedApiKey, hasApiKeyPrefix } from "../api-key.ts";
 import type { Authenticator } from "../authenticator.ts";
 

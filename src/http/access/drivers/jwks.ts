@@ -1,10 +1,10 @@
 // JWKS: imports the public keys that verify tokens (RFC 7517), from configuration or from one configured URL.
 
-import { httpErrors } from "../../errors.ts";
 import * as z from "zod";
 import type { Clock } from "../../../core/clock.ts";
 import { formatZodIssues } from "../../../core/config.ts";
 import { readLimited } from "../../../core/read-limited.ts";
+import { httpErrors } from "../../errors.ts";
 import { type JwtAlgorithm, type Jwks, jwksSchema } from "../jwks-schema.ts";
 
 /** Import parameters and required members per algorithm. Keys are asymmetric; RSA keys have at least 2048 bits. */

@@ -2,11 +2,11 @@
 // Key material in the token itself (`jku`, `x5u`, `jwk`) is ignored. Claims are checked first, so that a token for another
 // audience causes no fetch and no cryptography.
 
-import { httpErrors } from "../../errors.ts";
 import { decode, verify } from "hono/utils/jwt/jwt";
 import * as z from "zod";
 import type { Clock } from "../../../core/clock.ts";
 import { type EdgeTierError } from "../../../core/errors.ts";
+import { httpErrors } from "../../errors.ts";
 import { type Authenticator, type Principal, type Scope, SCOPES } from "../authenticator.ts";
 import type { JwtAlgorithm } from "../jwks-schema.ts";
 import type { KeySet } from "./jwks.ts";

@@ -1,8 +1,8 @@
 // Replay protection: remembers the nonce of each signed request until the request expires. No nonce is forgotten earlier; a
 // full store rejects further requests.
 
-import { regionServerErrors } from "../errors.ts";
 import type { Clock } from "../../../core/clock.ts";
+import { regionServerErrors } from "../errors.ts";
 
 export interface NonceStore {
   /**

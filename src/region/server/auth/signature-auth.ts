@@ -1,7 +1,6 @@
 // Middleware that admits only signed requests (RFC 9421), before reading anything but their headers. The body's reader checks
 // it against the signed digest.
 
-import { regionServerErrors } from "../errors.ts";
 import type { MiddlewareHandler } from "hono";
 import { type Clock, systemClock } from "../../../core/clock.ts";
 import {
@@ -14,6 +13,7 @@ import {
 import type { BodyVerifier } from "../../../protocol/read-request-body.ts";
 import type { RegionKey } from "../../region-keys.ts";
 import { requiredComponents } from "../../request-signature.ts";
+import { regionServerErrors } from "../errors.ts";
 import type { RegionEnv } from "../routes/route-helpers.ts";
 import { createNonceStore } from "./nonce-store.ts";
 

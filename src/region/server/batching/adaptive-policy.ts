@@ -8,16 +8,16 @@
 //   arrivals. Otherwise the runs would end together, and the first free instance would take everything.
 
 import {
-  createExecutionTimeEstimator,
-  type ExecutionTimeEstimator,
-} from "./execution-time-estimator.ts";
-import {
   type BatchCandidate,
   type DispatchDecision,
   type DispatchPolicy,
   type DispatchReason,
   dispatch,
 } from "./dispatch-policy.ts";
+import {
+  createExecutionTimeEstimator,
+  type ExecutionTimeEstimator,
+} from "./execution-time-estimator.ts";
 
 /** Time constant of the average arrival rate. */
 const RATE_WINDOW_MS = 100;

@@ -2,8 +2,8 @@
 
 import type { NamedTensors } from "../../../core/tensor.ts";
 import type { Session } from "../../../runtime/runtime.ts";
-import type { ExecutionRequest } from "../executor.ts";
 import type { BufferPool } from "../buffer-pool.ts";
+import type { ExecutionRequest } from "../executor.ts";
 import {
   computeBatchKey,
   mergeInputs,

@@ -1,11 +1,11 @@
 // Queue of one session: bounded in rows and ordered by priority. Expired and cancelled requests leave it immediately, so they
 // neither run nor take space.
 
-import { coreErrors } from "../../../core/common-errors.ts";
-import { regionServerErrors } from "../errors.ts";
 import type { Clock } from "../../../core/clock.ts";
+import { coreErrors } from "../../../core/common-errors.ts";
 import { type EdgeTierError } from "../../../core/errors.ts";
 import type { NamedTensors } from "../../../core/tensor.ts";
+import { regionServerErrors } from "../errors.ts";
 import type { ExecutionRequest } from "../executor.ts";
 
 /** Policy of one priority level, as Triton's ModelQueuePolicy. */

@@ -4,9 +4,9 @@ import type { Clock } from "../../../core/clock.ts";
 import { EdgeTierError } from "../../../core/errors.ts";
 import type { Session } from "../../../runtime/runtime.ts";
 import type { BatchRun, TierRef } from "../executor.ts";
+import type { BatchMerger } from "./batch-merger.ts";
 import type { QueuedRequest } from "./batch-queue.ts";
 import type { DispatchReason } from "./dispatch-policy.ts";
-import type { BatchMerger } from "./batch-merger.ts";
 
 export interface UnbatchableSession {
   readonly tier: TierRef;

@@ -10,14 +10,14 @@
 
 import type { Clock } from "../../../core/clock.ts";
 import type { BatchingConfig } from "../../../registry/serving-config.ts";
-import { validateInputs } from "../../../runtime/validate-inputs.ts";
 import type { Session } from "../../../runtime/runtime.ts";
-import type { Executor, TierQueueState, BatchRun, ExecutionRequest } from "../executor.ts";
+import { validateInputs } from "../../../runtime/validate-inputs.ts";
 import { createBufferPool } from "../buffer-pool.ts";
+import type { Executor, TierQueueState, BatchRun, ExecutionRequest } from "../executor.ts";
+import type { UnbatchableSession } from "./batch-runner.ts";
+import { createPreciseClock } from "./precise-clock.ts";
 import { resolveSchedulerConfig } from "./scheduler-config.ts";
 import { createSessionScheduler, type SessionScheduler } from "./session-scheduler.ts";
-import { createPreciseClock } from "./precise-clock.ts";
-import type { UnbatchableSession } from "./batch-runner.ts";
 
 export interface ExecutorOptions {
   readonly clock?: Clock;

@@ -7,8 +7,8 @@ import {
   type Tensor,
   typedArrays,
 } from "../../../core/tensor.ts";
-import type { ExecutionRequest } from "../executor.ts";
 import type { BufferPool } from "../buffer-pool.ts";
+import type { ExecutionRequest } from "../executor.ts";
 import {
   findBucketLength,
   hasVariableAxis,

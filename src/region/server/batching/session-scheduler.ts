@@ -4,14 +4,14 @@
 import type { Clock } from "../../../core/clock.ts";
 import type { NamedTensors } from "../../../core/tensor.ts";
 import type { Session } from "../../../runtime/runtime.ts";
-import type { TierQueueState, BatchRun, TierRef, ExecutionRequest } from "../executor.ts";
-import { type BatchQueue, createBatchQueue, type QueuedRequest } from "./batch-queue.ts";
 import type { BufferPool } from "../buffer-pool.ts";
-import type { BatchCandidate, DispatchPolicy } from "./dispatch-policy.ts";
-import type { SchedulerConfig } from "./scheduler-config.ts";
-import { rowCountOf } from "./merge-inputs.ts";
+import type { TierQueueState, BatchRun, TierRef, ExecutionRequest } from "../executor.ts";
 import { type BatchMerger, createBatchMerger } from "./batch-merger.ts";
+import { type BatchQueue, createBatchQueue, type QueuedRequest } from "./batch-queue.ts";
 import { type BatchRunner, createBatchRunner, type UnbatchableSession } from "./batch-runner.ts";
+import type { BatchCandidate, DispatchPolicy } from "./dispatch-policy.ts";
+import { rowCountOf } from "./merge-inputs.ts";
+import type { SchedulerConfig } from "./scheduler-config.ts";
 
 export interface SessionSchedulerOptions {
   readonly clock: Clock;

@@ -1,9 +1,8 @@
 // Infer route: takes a permit before any work, reads the body, sends the answer.
 
-import { coreErrors } from "../../../core/common-errors.ts";
-import { regionServerErrors } from "../errors.ts";
 import type { Hono } from "hono";
 import type { Clock } from "../../../core/clock.ts";
+import { coreErrors } from "../../../core/common-errors.ts";
 import {
   toMessageHeaders,
   readJsonLength,
@@ -17,6 +16,7 @@ import {
 } from "../../../protocol/open-inference.ts";
 import type { ConcurrencyLimiter } from "../batching/concurrency-limiter.ts";
 import { createBufferPool } from "../buffer-pool.ts";
+import { regionServerErrors } from "../errors.ts";
 import type { Executor } from "../executor.ts";
 import { readIncomingBody } from "../incoming-body.ts";
 import { infer, type InferOutcome } from "../infer.ts";

@@ -1,10 +1,10 @@
 // Routes about models: metadata, readiness, configuration, statistics.
 
-import { regionErrors } from "../../errors.ts";
-import { regionServerErrors } from "../errors.ts";
 import type { Hono } from "hono";
 import type { ModelMetadata } from "../../../protocol/open-inference.ts";
 import { parseModelRef, type ModelRef } from "../../../registry/model-ref.ts";
+import { regionErrors } from "../../errors.ts";
+import { regionServerErrors } from "../errors.ts";
 import type { LoadedRegionModel } from "../load-region-model.ts";
 import { toModelConfiguration } from "../model-configuration.ts";
 import { declaredInputsOf } from "../model-inputs.ts";

@@ -1,8 +1,7 @@
 // Routes of Triton's model repository extension: index, loading and unloading by name.
 
-import { regionServerErrors } from "../errors.ts";
-import { coreErrors } from "../../../core/common-errors.ts";
 import type { Hono } from "hono";
+import { coreErrors } from "../../../core/common-errors.ts";
 import { asEdgeTierError } from "../../../core/errors.ts";
 import {
   validateLoadRequest,
@@ -10,6 +9,7 @@ import {
   parseIndexRequest,
 } from "../../../protocol/model-repository-requests.ts";
 import { readRequestBody } from "../../../protocol/read-request-body.ts";
+import { regionServerErrors } from "../errors.ts";
 import type { ModelRepository } from "../model-repository.ts";
 import { addRoute, readModelName, sendJson, type RegionEnv } from "./route-helpers.ts";
 

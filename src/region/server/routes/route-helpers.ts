@@ -1,12 +1,12 @@
 // Helpers of the region's routes: registration, path parameters, sending responses.
 
-import { protocolErrors } from "../../../protocol/errors.ts";
-import { registryErrors } from "../../../registry/errors.ts";
 import type { HttpBindings } from "@hono/node-server";
 import type { Context, Hono } from "hono";
 import type { RequestIdVariables } from "hono/request-id";
 import type { Span } from "../../../core/tracing.ts";
+import { protocolErrors } from "../../../protocol/errors.ts";
 import type { BodyVerifier } from "../../../protocol/read-request-body.ts";
+import { registryErrors } from "../../../registry/errors.ts";
 import { modelNameSchema } from "../../../registry/manifest.ts";
 import { parseModelRef, type ModelRef } from "../../../registry/model-ref.ts";
 import { negotiateEncoding, compress } from "../response-compression.ts";

@@ -1,7 +1,7 @@
 // Server routes: health, metadata, metrics, and Triton's unsupported routes, which explain the reason to the client.
 
-import { coreErrors } from "../../../core/common-errors.ts";
 import type { Hono } from "hono";
+import { coreErrors } from "../../../core/common-errors.ts";
 import type { ServerMetadata } from "../../../protocol/open-inference.ts";
 import type { Lifecycle } from "../lifecycle.ts";
 import { addRoute, modelPaths, sendBody, sendJson, type RegionEnv } from "./route-helpers.ts";

@@ -4,8 +4,8 @@
 
 import { byteView, concatBytes } from "../../../core/bytes.ts";
 import { type NamedTensors, type Tensor, typedArrays } from "../../../core/tensor.ts";
-import type { StrippedFunction } from "../../../runtime/wasm/traps.ts";
 import type { SnapshotHeadRef } from "../../../runtime/wasm/snapshot-format.ts";
+import type { StrippedFunction } from "../../../runtime/wasm/traps.ts";
 
 /** A job for one graph. Its own byte strings come first, then the tensors of `inputs`. */
 interface GraphJob {

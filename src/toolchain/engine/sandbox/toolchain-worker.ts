@@ -1,10 +1,10 @@
 // Toolchain Worker: bundles a Worker with the engine, runs it in its own workerd, and calls it with jobs.
 
-import { processErrors } from "../../../core/process-errors.ts";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
 import { EdgeTierError, reasonOf } from "../../../core/errors.ts";
+import { processErrors } from "../../../core/process-errors.ts";
 import { encodeFrame, decodeFrame } from "./messages.ts";
 
 export interface ToolchainWorkerOptions {

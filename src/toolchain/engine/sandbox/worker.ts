@@ -1,9 +1,9 @@
 // Sandbox Worker: takes snapshots, profiles engines and validates them, all in the runtime that will serve. sandbox.ts
 // bundles and runs it.
 
-import glue from "sandbox:glue.mjs";
-import fullWasm from "sandbox:full.wasm";
 import derivedWasm from "sandbox:derived.wasm";
+import fullWasm from "sandbox:full.wasm";
+import glue from "sandbox:glue.mjs";
 import { asEdgeTierError, EdgeTierError } from "../../../core/errors.ts";
 import type { NamedTensors } from "../../../core/tensor.ts";
 import type { Session } from "../../../runtime/runtime.ts";
@@ -11,10 +11,10 @@ import { createBytesSource } from "../../../runtime/wasm/byte-source.ts";
 import { type EngineModule, PAGE_BYTES, startEngine } from "../../../runtime/wasm/engine.ts";
 import { openSession } from "../../../runtime/wasm/open-session.ts";
 import { restoreEngineInstance, restoreSnapshot } from "../../../runtime/wasm/restore-snapshot.ts";
-import { createWasmSession } from "../../../runtime/wasm/wasm-session.ts";
 import { encodeSnapshot } from "../../../runtime/wasm/snapshot-format.ts";
 import { areIdenticalTensors, takeSnapshot } from "../../../runtime/wasm/take-snapshot.ts";
 import type { StrippedFunction } from "../../../runtime/wasm/traps.ts";
+import { createWasmSession } from "../../../runtime/wasm/wasm-session.ts";
 import { ENTRY_FLAGS_OFFSET, globalExportName } from "../instrument-functions.ts";
 import {
   type SandboxJob,

@@ -1,17 +1,17 @@
 // Harness Worker: opens graphs in the full engine and runs them on demand. Edge candidates are thus evaluated in the runtime
 // that will serve them. The Worker is bundled and run by workerd-runner.ts.
 
-import { coreErrors } from "../../../core/common-errors.ts";
 import fullWasm from "sandbox:full.wasm";
 import glue from "sandbox:glue.mjs";
 import jpeg from "sandbox:jpeg.wasm";
 import png from "sandbox:png.wasm";
 import { decodePredictions } from "../../../cascade/calibration.ts";
+import { coreErrors } from "../../../core/common-errors.ts";
 import { asEdgeTierError } from "../../../core/errors.ts";
-import type { InputLimits, PreprocessorConfig } from "../../../tasks/task.ts";
 import type { Session } from "../../../runtime/runtime.ts";
 import { createWasmRuntime } from "../../../runtime/wasm/wasm-runtime.ts";
 import { createImageDecoder } from "../../../tasks/image/image-decoder.ts";
+import type { InputLimits, PreprocessorConfig } from "../../../tasks/task.ts";
 import { getTask } from "../../../tasks/tasks.ts";
 import {
   encodeFrame,

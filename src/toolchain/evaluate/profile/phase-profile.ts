@@ -6,6 +6,8 @@ import type { NamedTensors } from "../../../core/tensor.ts";
 import type { ClassificationProject } from "../../../registry/manifest.ts";
 import type { PublishSource } from "../../../registry/publish.ts";
 import { getTask } from "../../../tasks/tasks.ts";
+import type { WorkerdRunner } from "../harness/workerd-runner.ts";
+import type { LabeledSample } from "../labeled-samples.ts";
 import { createLatencyMeter } from "../latency.ts";
 import {
   requireProjectFile,
@@ -15,9 +17,7 @@ import {
   type ProjectTier,
 } from "../project-tier.ts";
 import type { RunnerSession, Runner } from "../runner.ts";
-import type { LabeledSample } from "../labeled-samples.ts";
 import { type LatencyPercentiles, computePercentiles } from "../slo.ts";
-import type { WorkerdRunner } from "../harness/workerd-runner.ts";
 
 export const PHASES = ["preprocess", "infer", "postprocess"] as const;
 export type Phase = (typeof PHASES)[number];

@@ -4,6 +4,12 @@ import { copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { build, type Plugin } from "esbuild";
+import {
+  ENGINE_FOLDER,
+  MODELS_FOLDER,
+  PROJECT_ROOT,
+  WRANGLER_CONFIG,
+} from "../../../../src/cli/local/paths.ts";
 import type { DeploymentConfig } from "../../../../src/toolchain/deployment-config.ts";
 import {
   buildDeployment,
@@ -14,12 +20,6 @@ import {
   createSnapshots,
   type GraphSnapshot,
 } from "../../../../src/toolchain/engine/graph-snapshots.ts";
-import {
-  ENGINE_FOLDER,
-  MODELS_FOLDER,
-  PROJECT_ROOT,
-  WRANGLER_CONFIG,
-} from "../../../../src/cli/local/paths.ts";
 import { createMobileNet } from "../mobilenet.ts";
 
 export const COLD_MODELS = ["intent", "mobilenet"] as const;

@@ -1,8 +1,8 @@
 // Creates inputs of models/intent: n-gram IDs of a query.
 import features from "../../../../models/intent/artifacts/edge-features.json" with { type: "json" };
+import { generateQueries } from "../../../../src/cli/load/query-generator.ts";
 import type { NamedTensors } from "../../../../src/core/tensor.ts";
 import { createNgramHasher } from "../../../../src/tasks/text/hashed-ngrams.ts";
-import { generateQueries } from "../../../../src/cli/load/query-generator.ts";
 
 const idsOf = createNgramHasher({ ...features, kind: "hashed-ngrams" });
 

@@ -1,8 +1,8 @@
+import wasm from "cold:engine.wasm";
 // Restores the snapshot into the bundled engine.
 import facts from "cold:facts";
 import glue from "cold:glue.mjs";
 import image from "cold:image.bin";
-import wasm from "cold:engine.wasm";
 import type { NamedTensors } from "../../../../src/core/tensor.ts";
 import type { Session } from "../../../../src/runtime/runtime.ts";
 import { createBytesSource } from "../../../../src/runtime/wasm/byte-source.ts";

@@ -1,10 +1,10 @@
+import wasm from "cold:engine.wasm";
 // Stock onnxruntime-web: calls `InferenceSession.create` in the first request.
 //
 // The stock package does not run in workerd, which compiles no WebAssembly from bytes, has no shared memory and
 // does not wait on atomics. Therefore the compiled engine is passed in, on a memory that is not
 // shared. The measured work is unchanged: instantiation, parsing, optimizing and allocating are the package's own.
 import image from "cold:image.bin";
-import wasm from "cold:engine.wasm";
 import { env, InferenceSession, Tensor } from "onnxruntime-web/wasm";
 import type { NamedTensors } from "../../../../src/core/tensor.ts";
 

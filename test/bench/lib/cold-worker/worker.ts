@@ -1,7 +1,7 @@
+import { runLogits } from "cold:session";
 // Measured Worker of the cold start benchmark. bundle-cold-workers.ts substitutes the model and the startup kind.
 // Inputs are created before the session and before any request, so that no latency contains them.
 import { inputs } from "./inputs.ts";
-import { runLogits } from "cold:session";
 
 /** FNV-1a over the bytes. */
 function computeChecksum({ buffer, byteOffset, byteLength }: ArrayBufferView): string {
