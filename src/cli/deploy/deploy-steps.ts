@@ -23,7 +23,7 @@ import { measureDeployment } from "../doctor/measure-deployment.ts";
 import { cliErrors } from "../errors.ts";
 import { bundleWorker, type WorkerUpload } from "../local/upload.ts";
 import { collectProvenance } from "../provenance.ts";
-import type { DeployOptions } from "./deploy.ts";
+import type { DeployOptions } from "./deploy-options.ts";
 import type { EdgeClient } from "./edge-client.ts";
 import { type SmokeTestModel, waitForAlias } from "./smoke-test.ts";
 import type { Compensation } from "./step-runner.ts";

@@ -61,6 +61,7 @@ interface PreparedRequest {
   readonly tier: LoadedRegionTier;
   readonly resumption: LoadedResumption | undefined;
   readonly tierRef: TierRef;
+  readonly selectedOutputs: ReturnType<typeof readSelectedOutputs>;
   readonly priority: number | undefined;
   /** Infinity without a deadline. */
   readonly expiresAtMs: number;
@@ -83,9 +84,8 @@ export async function infer(
   const { manifest } = model;
   rejectUnsupportedParameters(request);
   const prepared = prepareRequest(model, request, context);
-  const { tier, tierRef, priority, expiresAtMs } = prepared;
+  const { tier, tierRef, selectedOutputs, priority, expiresAtMs } = prepared;
   const { session } = prepared.resumption ?? tier;
-  const selectedOutputs = readSelectedOutputs(request, session.outputs, manifest.model);
   span.setAttributes({
     "edgetier.model": tierRef.model,
     "edgetier.version": tierRef.version,
@@ -141,6 +141,9 @@ function prepareRequest(
   const { manifest } = model;
   const tier = chooseTier(model, request.parameters?.["tier"]);
   const resumption = selectResumption(tier, request.inputs);
+  const { session } = resumption ?? tier;
+  // Outputs are validated before the timeout and the priority, so a request with several faults reports the outputs first.
+  const selectedOutputs = readSelectedOutputs(request, session.outputs, manifest.model);
   const timeoutMs = readTimeoutMs(request);
   return {
     tier,
@@ -150,6 +153,7 @@ function prepareRequest(
       version: manifest.version,
       tier: resumption?.name ?? tier.manifest.id,
     },
+    selectedOutputs,
     priority: readPriority(request),
     expiresAtMs: Math.min(
       context.expiresAtMs ?? Infinity,

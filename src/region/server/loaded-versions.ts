@@ -5,7 +5,7 @@ import type { ModelRef } from "../../registry/model-ref.ts";
 import { disposeTiers, type LoadedRegionModel } from "./load-region-model.ts";
 import { createModelCache, type ModelCache } from "./model-cache.ts";
 import { createModelLoader, type ModelLoader } from "./model-loader.ts";
-import type { ModelRepositoryOptions } from "./model-repository.ts";
+import type { ModelRepositoryOptions } from "./model-repository-options.ts";
 import { EMPTY_OPERATOR_CONFIG } from "./operator-config.ts";
 import { isKeyOfModel, parseVersionKey, repositoryKey } from "./repository-events.ts";
 import { createStaleVersionReaper } from "./stale-version-reaper.ts";

@@ -4,17 +4,16 @@
 // The previous version keeps serving until then, and if the load fails. An unloaded model stays unloaded until it is
 // loaded by name (Triton's repository extension), whereas an evicted model is loaded again by its next request.
 
-import type { Clock } from "../../core/clock.ts";
 import { registryErrors } from "../../registry/errors.ts";
 import type { Manifest } from "../../registry/manifest.ts";
 import { DEFAULT_ALIAS, type ModelRef } from "../../registry/model-ref.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
-import type { NativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { regionServerErrors } from "./errors.ts";
 import { type LoadedRegionModel, requireManifest } from "./load-region-model.ts";
 import { createLoadedVersions, type LoadedVersions } from "./loaded-versions.ts";
 import { hasErrorCode } from "./model-loader.ts";
-import { EMPTY_OPERATOR_CONFIG, type OperatorConfig } from "./operator-config.ts";
+import type { ModelRepositoryOptions } from "./model-repository-options.ts";
+import { EMPTY_OPERATOR_CONFIG } from "./operator-config.ts";
 import { listPreloadRefs, loadConcurrently } from "./preload-models.ts";
 import {
   isKeyOfModel,
@@ -71,27 +70,7 @@ export interface RepositoryIndexEntry {
   readonly reason: string;
 }
 
-export type { RepositoryEvent };
-
-export interface ModelRepositoryOptions {
-  readonly store: ModelStore;
-  readonly runtime: NativeRuntime;
-  readonly operatorConfig?: OperatorConfig;
-  readonly clock?: Clock;
-  /** Limit of the memory of all loaded models; 0 disables it. */
-  readonly memoryBudgetBytes?: number;
-  /** Maximum time that a load waits for memory within the budget. */
-  readonly memoryTimeoutMs?: number;
-  /** Time without requests after which an unreferenced version is unloaded. */
-  readonly staleVersionIdleMs?: number;
-  /** How long an alias is cached before the store is read again. */
-  readonly aliasTtlMs?: number;
-  /** Time during which a failed load is repeated without a new attempt; it grows with consecutive failures. */
-  readonly retryAfterMs?: number;
-  /** Timeout of the store for one file. */
-  readonly storeTimeoutMs?: number;
-  readonly onEvent?: (event: RepositoryEvent) => void;
-}
+export type { ModelRepositoryOptions, RepositoryEvent };
 
 export function createModelRepository(options: ModelRepositoryOptions): ModelRepository {
   const { store } = options;
