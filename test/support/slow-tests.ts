@@ -12,6 +12,8 @@ export const SLOW_FILES = [
   "test/cli/start.test.ts", // starts the whole local system in child processes
   "test/cli/start-state.test.ts", // starts the whole local system several times
   "test/e2e/on-device.test.ts", // compares 300 texts twice in a browser
+  "test/e2e/playground.test.ts", // drives the page in a browser
+  "test/e2e/traces.test.ts", // waits for exported traces of whole systems
   "test/infra/region-image.test.ts", // builds the stages of the region's image and starts the server in them
   "test/toolchain/engine/build-deployment.test.ts", // builds engines
   "test/toolchain/engine/strip-to-models.test.ts", // runs models in a stripped engine and in the full one

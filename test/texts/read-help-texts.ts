@@ -2,6 +2,7 @@
 
 import type { CommandDef } from "citty";
 import { rootCommand } from "../../src/cli/commands/root.ts";
+import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { runEdgetier } from "../support/edgetier-command.ts";
 
 type Resolvable<Value> = Value | Promise<Value> | (() => Value | Promise<Value>);
@@ -24,10 +25,13 @@ async function listCommands(command: CommandDef, path: readonly string[]): Promi
   return [[...path], ...below];
 }
 
-/** Help of the root command and of all others, by their path. */
+/** Help of the root command and of all others, by their path; the project's folder is `<project>`. */
 export async function readHelpTexts(): Promise<Map<string, string>> {
   const texts = new Map<string, string>();
   for (const path of await listCommands(rootCommand, []))
-    texts.set(path.join(" "), (await runEdgetier([...path, "--help"])).stdout);
+    texts.set(
+      path.join(" "),
+      (await runEdgetier([...path, "--help"])).stdout.replaceAll(PROJECT_ROOT, "<project>"),
+    );
   return texts;
 }
