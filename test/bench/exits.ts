@@ -84,7 +84,7 @@ const { cuts, inputBytes, times } = await withRunners(async (runners) => {
     maxLossPoints,
     onProgress: progress.show,
   });
-  const exam = encodeSamples(
+  const evaluationSamples = encodeSamples(
     samples.slice(0, 20),
     createTierPreprocessor(source, project, tier),
     readProjectLabels(source, project),
@@ -97,7 +97,7 @@ const { cuts, inputBytes, times } = await withRunners(async (runners) => {
   for (const graph of graphs) sessions.push(await runners.edge.open(graph));
   const latencies = await compareLatency(
     sessions,
-    exam.map(({ inputs }) => inputs),
+    evaluationSamples.map(({ inputs }) => inputs),
     values.quick ? 2 : 40,
   );
   return { ...made, times: latencies };

@@ -42,7 +42,7 @@ function toFp32(bytes: Uint8Array): Uint8Array {
   return serializeModel(model);
 }
 
-/** The region tier without its rounding to 8 bits: calibrated on texts of train, asked those of val. */
+/** The region tier without its rounding to 8 bits: ranges from texts of train, inputs from val. */
 async function intent(): Promise<QuantizationCase> {
   const artifacts = join(import.meta.dirname, "../../models/intent/artifacts");
   const labels: string[] = JSON.parse(await readFile(join(artifacts, "labels.json"), "utf8"));

@@ -38,7 +38,7 @@ const files = { plain: await manifestFile(false), signed: await manifestFile(tru
 type ManifestKind = keyof typeof files;
 const kinds = Object.keys(files) as ManifestKind[];
 
-/** A store that holds the one manifest and reads it as often as it is asked to. */
+/** A store that holds the one manifest and reads it for every request. */
 function readerSource(kind: ManifestKind): string {
   return `
     import { createModelStore } from "${PROJECT_ROOT}/src/registry/object-model-store.ts";

@@ -1,4 +1,4 @@
-// A fresh isolate: a workerd process of its own, asked ten times and then killed.
+// A fresh isolate: a workerd process of its own, which serves ten requests and is then killed.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";

@@ -57,23 +57,23 @@ interface Edges {
 type Pair = readonly [without: ProcessMeasurement, counted: ProcessMeasurement];
 
 export async function compareMetricsCost(
-  world: MetricsFixture,
+  fixture: MetricsFixture,
   { pairs, turns, rate }: CostOptions,
 ): Promise<MetricsBenchResult> {
-  const random = createRandom(world.seed);
+  const random = createRandom(fixture.seed);
   const kinds = [
-    { name: "L1 hit", figure: "hit", calls: createCalls(world.seed), rate, pairs: [] as Pair[] },
+    { name: "L1 hit", figure: "hit", calls: createCalls(fixture.seed), rate, pairs: [] as Pair[] },
     {
       name: "edge tier, cache off",
       figure: "computed",
-      calls: createCalls(world.seed, "bypass"),
+      calls: createCalls(fixture.seed, "bypass"),
       rate: rate / 4,
       pairs: [] as Pair[],
     },
   ];
   for (let pair = 0; pair < pairs; pair++) {
     console.error(`  cost: pair ${pair + 1} of ${pairs}`);
-    const edges = await startPair(world, pair % 2 === 0);
+    const edges = await startPair(fixture, pair % 2 === 0);
     try {
       for (const kind of kinds)
         kind.pairs.push(await measure(edges, kind.calls, { turns, rate: kind.rate, random }));
@@ -96,11 +96,11 @@ export async function compareMetricsCost(
 }
 
 /** The order of starting may favor one process, so it alternates. */
-async function startPair(world: MetricsFixture, isBareFirst: boolean): Promise<Edges> {
-  const startBare = () => startWorkerdEdge(world.upload, world.variables);
+async function startPair(fixture: MetricsFixture, isBareFirst: boolean): Promise<Edges> {
+  const startBare = () => startWorkerdEdge(fixture.upload, fixture.variables);
   const startCounted = async () =>
-    startMetricsEdge(world.upload, world.variables, {
-      folder: await mkdtemp(join(world.folder, "metrics-")),
+    startMetricsEdge(fixture.upload, fixture.variables, {
+      folder: await mkdtemp(join(fixture.folder, "metrics-")),
     });
   if (isBareFirst) return { isBareFirst, all: [await startBare(), await startCounted()] };
   return { isBareFirst, all: [await startCounted(), await startBare()] };

@@ -1,4 +1,4 @@
-// The region that is asked first dies under load, and comes back.
+// The preferred region dies under load, and is restarted.
 import { setTimeout as sleep } from "node:timers/promises";
 import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
 import { createSender, openLoop } from "../lib/checked-load.ts";
