@@ -17,7 +17,7 @@ import { getUnreachableUrl } from "../support/test-http-server.ts";
 
 const MIB = 1_048_576;
 const MAX_GROWTH_MIB = 32;
-const MAX_TRIES = 5;
+const MAX_TRIES = 20;
 /** With the limits that are the defaults. */
 const EDGE = { path: "/v1/models/intent/predict", limit: 262_144, taken: 400 };
 /** Without a store there is no model, and without one nothing is parsed. */

@@ -22,6 +22,7 @@ export const SLOW_FILES = [
 /** End-to-end files that measure time or saturate the machine. They run serially, after all others. */
 export const TIMED_FILES = [
   "test/e2e/faults.test.ts", // runs every fault scenario with its time-outs
+  "test/e2e/body-limits.test.ts", // measures memory, and races the server's closing of a connection
   "test/e2e/doctor.test.ts", // measures startup time and memory of the Worker
   "test/e2e/bench.test.ts", // puts load on the system for seconds
 ];
