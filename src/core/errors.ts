@@ -99,11 +99,13 @@ const internalErrorTable = {
   internal: { status: 500, remedy: "Report the request id to the operator." },
 } as const satisfies ErrorTable;
 
+const makeInternalError = errorFactory(internalErrorTable);
+
 /** Wraps any thrown value as an EdgeTierError. An unexpected one becomes `internal` and keeps its cause for the log. */
 export function asEdgeTierError(error: unknown): EdgeTierError {
   return error instanceof EdgeTierError
     ? error
-    : errorFactory(internalErrorTable)("internal", "An unexpected error occurred.", {
+    : makeInternalError("internal", "An unexpected error occurred.", {
         cause: error,
       });
 }

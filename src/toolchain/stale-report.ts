@@ -1,5 +1,6 @@
 // Detects a model report that no longer matches its project's graphs and calibrations.
 
+import { tryParseJson } from "../core/json.ts";
 import { modelReportSchema } from "../protocol/model-report.ts";
 import {
   type ClassificationProject,
@@ -23,7 +24,7 @@ function isReportCurrent(
   { tiers }: Pick<ClassificationProject, "tiers">,
   files: ReadonlyMap<string, Uint8Array>,
 ): boolean {
-  const { data } = modelReportSchema.safeParse(parseJsonOrUndefined(bytes));
+  const { data } = modelReportSchema.safeParse(tryParseJson(new TextDecoder().decode(bytes)));
   return (
     data?.tiers.length === tiers.length &&
     tiers.every((tier, position) => {
@@ -36,12 +37,4 @@ function isReportCurrent(
       );
     })
   );
-}
-
-function parseJsonOrUndefined(bytes: Uint8Array = new Uint8Array()): unknown {
-  try {
-    return JSON.parse(new TextDecoder().decode(bytes));
-  } catch {
-    return undefined;
-  }
 }

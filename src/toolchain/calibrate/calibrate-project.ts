@@ -15,6 +15,7 @@ import {
 import { requireClassification, type ProjectTier } from "../evaluate/project-tier.ts";
 import { computePercentiles } from "../evaluate/slo.ts";
 import { PROJECT_FILE } from "../project.ts";
+import { roundTo4Decimals } from "../round-to-4-decimals.ts";
 import { writeFileAtomic } from "../write-file-atomic.ts";
 import {
   type CalibratedCascade,
@@ -117,8 +118,6 @@ function toManifestCalibration(
     ...(outOfScope === undefined ? {} : { outOfScope }),
   };
 }
-
-const roundTo4Decimals = (value: number): number => Number(value.toFixed(4));
 
 function addCalibrationErrors(
   tiers: readonly ProjectTier[],

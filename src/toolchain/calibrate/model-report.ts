@@ -4,6 +4,7 @@
 import type { ModelReport } from "../../protocol/model-report.ts";
 import { canonicalJson } from "../../registry/canonical-json.ts";
 import type { ClassificationProject } from "../../registry/manifest.ts";
+import { roundTo4Decimals } from "../round-to-4-decimals.ts";
 import { sha256HexSync } from "../sha256-sync.ts";
 import type { CalibrationCurves, CascadePoint } from "./calibration-curves.ts";
 
@@ -59,9 +60,6 @@ export function buildModelReport(
       })),
   };
 }
-
-/** Rounds figures. Thresholds are not rounded, because they are compared with confidences. */
-const roundTo4Decimals = (value: number): number => Number(value.toFixed(4));
 
 const areEqual = (a: readonly number[], b: readonly number[] | undefined): boolean =>
   a.every((value, index) => value === b?.[index]);

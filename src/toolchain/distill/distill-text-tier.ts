@@ -15,6 +15,7 @@ import {
   readProjectLabels,
   type ProjectTier,
 } from "../evaluate/project-tier.ts";
+import { roundTo4Decimals } from "../round-to-4-decimals.ts";
 import {
   type DistilledTextStudents,
   type DistillTextOptions,
@@ -226,8 +227,6 @@ function describeTier(
     figures: toTierFigures(student),
   };
 }
-
-const roundTo4Decimals = (share: number): number => Number(share.toFixed(4));
 
 /** Figures under the names that the reference models use. */
 function toTierFigures({

@@ -1,6 +1,7 @@
 // Reads labels that an exporter stored in a model's metadata_props, in any of the common forms.
 
 import * as z from "zod";
+import { tryParseJson } from "../../core/json.ts";
 import type { Model } from "../onnx/model-file.ts";
 
 /** Metadata keys that exporters use for labels, in order of precedence. */
@@ -63,12 +64,4 @@ function pythonLiteralToJson(text: string): string {
       return key === undefined ? whole : `${before}"${key}"`;
     },
   );
-}
-
-function tryParseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
